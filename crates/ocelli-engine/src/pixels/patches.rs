@@ -1,0 +1,384 @@
+//! From a picture to patches: rows resized two at a time into a ring of planar rows, columns resized from
+//! the ring straight into the patches they belong to. No resized picture exists in between.
+
+use super::axis::Axis;
+#[cfg(target_arch = "x86_64")]
+use super::avx2;
+use super::{memory, portable};
+use std::mem::MaybeUninit;
+
+/// An interleaved 8-bit RGB picture, row-major without padding.
+#[derive(Debug, Clone, Copy)]
+pub struct RgbView<'a> {
+    /// Columns.
+    pub width: usize,
+    /// Rows.
+    pub height: usize,
+    /// `height·width·3` bytes.
+    pub pixels: &'a [u8],
+}
+
+/// How a picture is cut.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct PatchLayout {
+    /// Side of a patch in pixels.
+    pub patch: usize,
+    /// Side of a merge group in patches. The patches of a group follow one another.
+    pub merge: usize,
+}
+
+/// What these functions cannot take.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum PixelError {
+    /// The bytes are not those of a picture of that size.
+    #[error("{width}x{height} pixels need {} bytes, got {got}", width.saturating_mul(*height).saturating_mul(3))]
+    Source {
+        /// Columns.
+        width: usize,
+        /// Rows.
+        height: usize,
+        /// Bytes there are.
+        got: usize,
+    },
+    /// The output does not divide into whole merge groups.
+    #[error("{width}x{height} pixels do not divide into groups of {group}x{group}")]
+    Layout {
+        /// Columns.
+        width: usize,
+        /// Rows.
+        height: usize,
+        /// Side of a merge group in pixels.
+        group: usize,
+    },
+    /// More than fits the address space.
+    #[error("a side or an area is beyond what can be addressed")]
+    TooLarge,
+}
+
+/// Which of the two inner loops.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Isa {
+    Portable,
+    #[cfg(target_arch = "x86_64")]
+    Avx2,
+}
+
+impl Isa {
+    fn detect() -> Self {
+        #[cfg(target_arch = "x86_64")]
+        if is_x86_feature_detected!("avx2") {
+            return Self::Avx2;
+        }
+        Self::Portable
+    }
+}
+
+/// Resizes to `width`×`height` pixels (bicubic, antialiased, as ATen for `uint8`) and cuts into patches.
+///
+/// The result is `[patches, 3·patch·patch]` bytes: patches in the order (group row, group column, row in
+/// the group, column in the group), bytes of a patch in the order (channel, row, column).
+///
+/// # Errors
+/// A picture whose bytes do not fit its size; an output size that does not divide into merge groups.
+pub fn resize_to_patches(
+    picture: RgbView<'_>,
+    width: usize,
+    height: usize,
+    layout: PatchLayout,
+) -> Result<Vec<u8>, PixelError> {
+    resize_with(Isa::detect(), picture, width, height, layout)
+}
+
+fn resize_with(
+    isa: Isa,
+    picture: RgbView<'_>,
+    width: usize,
+    height: usize,
+    layout: PatchLayout,
+) -> Result<Vec<u8>, PixelError> {
+    let PatchLayout { patch, merge } = layout;
+    let area = picture.width.checked_mul(picture.height).and_then(|area| area.checked_mul(3));
+    if area != Some(picture.pixels.len()) || picture.pixels.is_empty() {
+        let RgbView { width, height, pixels } = picture;
+        return Err(PixelError::Source { width, height, got: pixels.len() });
+    }
+    let group = patch.checked_mul(merge).ok_or(PixelError::TooLarge)?;
+    if group == 0 || width == 0 || height == 0 || !width.is_multiple_of(group) || !height.is_multiple_of(group) {
+        return Err(PixelError::Layout { width, height, group });
+    }
+    if [picture.width, picture.height, width, height].iter().any(|&side| side > i32::MAX as usize) {
+        return Err(PixelError::TooLarge);
+    }
+    let bytes = width.checked_mul(height).and_then(|area| area.checked_mul(3)).ok_or(PixelError::TooLarge)?;
+
+    let across = Axis::bicubic(picture.width, width);
+    let down = Axis::bicubic(picture.height, height);
+    let mut ring = Ring::new(isa, picture, &across, most_rows_of_a_band(&down, patch));
+    let mut out = memory::for_bytes(bytes);
+    let room = &mut out.spare_capacity_mut()[..bytes];
+    let plane = patch * patch;
+    let mut runs = Runs::new(width / patch, layout);
+    let mut taps: Vec<&[u8]> = Vec::with_capacity(down.taps);
+
+    for band in 0..height / patch {
+        runs.of_band(band);
+        ring.fill_up_to(down.ends[(band + 1) * patch - 1] as usize);
+        for y in 0..patch {
+            let row = band * patch + y;
+            for channel in 0..3 {
+                // The slices borrow the ring only for this row, hence a new vector in the old memory.
+                let mut rows = recycle(taps);
+                rows.extend((down.starts[row]..down.ends[row]).map(|from| ring.plane(from as usize, channel)));
+                let room = &mut room[channel * plane + y * patch..];
+                column(isa, &rows, down.pairs_of(row), down.precision, patch, &runs, room);
+                taps = recycle(rows);
+            }
+        }
+    }
+    // SAFETY: the loops have written every byte: each band × row × channel wrote `patch` bytes of each of
+    // its patches, and the bands' places are a permutation of all patches.
+    unsafe { out.set_len(bytes) };
+    Ok(out)
+}
+
+/// Where the runs of one output row go: patch column `i`'s to `places[i]`, counted from the row and channel
+/// in the first patch.
+pub(super) struct Runs {
+    layout: PatchLayout,
+    places: Vec<usize>,
+    furthest: usize,
+}
+
+impl Runs {
+    fn new(columns: usize, layout: PatchLayout) -> Self {
+        Self { layout, places: vec![0; columns], furthest: 0 }
+    }
+
+    /// Moves to another row of patches.
+    fn of_band(&mut self, band: usize) {
+        let PatchLayout { patch, merge } = self.layout;
+        let groups = self.places.len() / merge;
+        for (column, place) in self.places.iter_mut().enumerate() {
+            let group = (band / merge) * groups + column / merge;
+            *place = ((group * merge + band % merge) * merge + column % merge) * 3 * patch * patch;
+        }
+        self.furthest = self.places.iter().copied().max().unwrap_or(0);
+    }
+
+    /// Offsets in bytes.
+    pub(super) fn places(&self) -> &[usize] {
+        &self.places
+    }
+
+    /// The largest of them.
+    pub(super) fn furthest(&self) -> usize {
+        self.furthest
+    }
+}
+
+/// An empty vector with the memory of another whose slices may live shorter.
+fn recycle<'a>(mut rows: Vec<&[u8]>) -> Vec<&'a [u8]> {
+    rows.clear();
+    rows.into_iter().map(|_| -> &'a [u8] { &[] }).collect()
+}
+
+/// The most rows between the first that a band of `patch` output rows needs and the last.
+fn most_rows_of_a_band(down: &Axis, patch: usize) -> usize {
+    let bands = (0..down.len).step_by(patch);
+    bands.map(|y| (down.ends[y + patch - 1] - down.starts[y]) as usize).max().unwrap_or(0)
+}
+
+fn column(
+    isa: Isa,
+    rows: &[&[u8]],
+    pairs: &[i32],
+    precision: u32,
+    patch: usize,
+    runs: &Runs,
+    out: &mut [MaybeUninit<u8>],
+) {
+    match (isa, patch) {
+        // SAFETY: `Isa::Avx2` exists only where it was detected.
+        #[cfg(target_arch = "x86_64")]
+        (Isa::Avx2, 14) => unsafe { avx2::column::<14>(rows, pairs, precision, runs, out) },
+        // SAFETY: as above.
+        #[cfg(target_arch = "x86_64")]
+        (Isa::Avx2, 16) => unsafe { avx2::column::<16>(rows, pairs, precision, runs, out) },
+        _ => portable::column(rows, pairs, precision, patch, runs, out),
+    }
+}
+
+/// The last rows of the picture, resized along the row and split into planes.
+struct Ring<'a> {
+    isa: Isa,
+    picture: RgbView<'a>,
+    across: &'a Axis,
+    /// Bytes of a plane: the padded width and what the loops may read behind it.
+    stride: usize,
+    /// Row `y` is at `y % capacity`; the last one is for what nobody needs.
+    rows: Vec<Vec<u8>>,
+    capacity: usize,
+    /// The first row not yet in the ring.
+    next: usize,
+    /// Bytes that the loop reads of a row of the picture.
+    #[cfg(target_arch = "x86_64")]
+    reach: usize,
+    /// Copies of the picture's last rows, with room behind them.
+    #[cfg(target_arch = "x86_64")]
+    padded: [Vec<u8>; 2],
+}
+
+impl<'a> Ring<'a> {
+    /// Bytes behind the last pixel of a plane.
+    const SLACK: usize = 32;
+
+    fn new(isa: Isa, picture: RgbView<'a>, across: &'a Axis, band: usize) -> Self {
+        let stride = across.len.next_multiple_of(Axis::PAD) + Self::SLACK;
+        // Rows are made two at a time, so one more than the band needs may be in.
+        let capacity = (band + 1).max(2);
+        let rows = vec![vec![0u8; 3 * stride]; capacity + 1];
+        Self {
+            isa,
+            picture,
+            across,
+            stride,
+            rows,
+            capacity,
+            next: 0,
+            #[cfg(target_arch = "x86_64")]
+            reach: avx2::reach(across),
+            #[cfg(target_arch = "x86_64")]
+            padded: [const { Vec::new() }; 2],
+        }
+    }
+
+    /// Makes all rows before `end`.
+    fn fill_up_to(&mut self, end: usize) {
+        while self.next < end {
+            match self.isa {
+                Isa::Portable => self.make_one(),
+                #[cfg(target_arch = "x86_64")]
+                Isa::Avx2 => self.make_two(),
+            }
+        }
+    }
+
+    fn make_one(&mut self) {
+        let bytes = 3 * self.picture.width;
+        let source = &self.picture.pixels[self.next * bytes..][..bytes];
+        portable::row(source, self.across, &mut self.rows[self.next % self.capacity], self.stride);
+        self.next += 1;
+    }
+
+    #[cfg(target_arch = "x86_64")]
+    fn make_two(&mut self) {
+        let (y, reach) = (self.next, self.reach);
+        let second = (y + 1).min(self.picture.height - 1);
+        let bytes = 3 * self.picture.width;
+        let mut sources = [y, second].map(|y| &self.picture.pixels[y * bytes..]);
+        for (source, padded) in sources.iter_mut().zip(&mut self.padded) {
+            if source.len() < reach {
+                padded.clear();
+                padded.extend_from_slice(source);
+                padded.resize(reach, 0);
+                *source = padded;
+            }
+        }
+        // At the picture's odd end the second row is made for nobody.
+        let spare = if second == y { self.capacity } else { second % self.capacity };
+        if let Ok([above, below]) = self.rows.get_disjoint_mut([y % self.capacity, spare]) {
+            // SAFETY: `Isa::Avx2` exists only where it was detected; `reach` is that of the axis.
+            unsafe { avx2::rows(sources, self.across, reach, [above, below], self.stride) };
+        }
+        self.next = second + 1;
+    }
+
+    /// One plane of a row that is in the ring, [`Ring::SLACK`] included.
+    fn plane(&self, y: usize, channel: usize) -> &[u8] {
+        debug_assert!(y < self.next && y + self.capacity >= self.next, "row {y} is not in the ring");
+        &self.rows[y % self.capacity][channel * self.stride..(channel + 1) * self.stride]
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn noise(width: usize, height: usize) -> Vec<u8> {
+        let mut state = (width * 7919 + height) as u32 | 1;
+        let mut next = || {
+            state ^= state << 13;
+            state ^= state >> 17;
+            state ^= state << 5;
+            // Hard edges, so that overshoots are clipped.
+            if state & 3 == 0 { (state >> 8) as u8 } else { ((state >> 4 & 1) * 255) as u8 }
+        };
+        (0..width * height * 3).map(|_| next()).collect()
+    }
+
+    /// The definition, without a ring: every row, then every column, then the cut.
+    fn plainly(src: RgbView<'_>, width: usize, height: usize, layout: PatchLayout) -> Vec<u8> {
+        let convolve = |axis: &Axis, i: usize, at: &dyn Fn(usize) -> u8| {
+            let mut sum = 1i64 << axis.precision >> 1;
+            for (tap, from) in (axis.starts[i]..axis.ends[i]).enumerate() {
+                let (low, high) = Axis::split(axis.pairs_of(i)[tap / 2]);
+                sum += i64::from(at(from as usize)) * i64::from(if tap % 2 == 0 { low } else { high });
+            }
+            (sum >> axis.precision).clamp(0, 255) as u8
+        };
+        let (across, down) = (Axis::bicubic(src.width, width), Axis::bicubic(src.height, height));
+        let mut between = vec![0u8; width * src.height * 3];
+        for (i, to) in between.iter_mut().enumerate() {
+            let (y, x, c) = (i / 3 / width, i / 3 % width, i % 3);
+            *to = convolve(&across, x, &|from| src.pixels[(y * src.width + from) * 3 + c]);
+        }
+        let (p, m) = (layout.patch, layout.merge);
+        let mut out = Vec::new();
+        for group in 0..(width / p / m) * (height / p / m) {
+            for inside in 0..m * m {
+                let column = group % (width / p / m) * m + inside % m;
+                let row = group / (width / p / m) * m + inside / m;
+                for (c, i) in (0..3).flat_map(|c| (0..p * p).map(move |i| (c, i))) {
+                    let (x, y) = (column * p + i % p, row * p + i / p);
+                    out.push(convolve(&down, y, &|from| between[(from * width + x) * 3 + c]));
+                }
+            }
+        }
+        out
+    }
+
+    #[test]
+    fn every_loop_gives_the_bytes_of_the_definition() {
+        let sizes = [
+            (1, 1, 56, 56), (1, 31, 28, 336), (3, 2, 56, 28), (28, 28, 28, 28), (29, 28, 28, 28), (28, 41, 28, 28),
+            (57, 83, 56, 84), (90, 61, 28, 56), (64, 31, 112, 84), (300, 7, 28, 28), (7, 301, 56, 56), (131, 130, 140, 112),
+        ];
+        for (w, h, out_w, out_h) in sizes {
+            let pixels = noise(w, h);
+            let src = RgbView { width: w, height: h, pixels: &pixels };
+            for patch in [14usize, 16, 7] {
+                let (out_w, out_h) = (out_w / 28 * 2 * patch, out_h / 28 * 2 * patch);
+                let layout = PatchLayout { patch, merge: 2 };
+                let right = plainly(src, out_w, out_h, layout);
+                let found = resize_to_patches(src, out_w, out_h, layout).unwrap();
+                assert!(found == right, "{w}x{h} to {out_w}x{out_h}, fastest loop");
+                let portable = resize_with(Isa::Portable, src, out_w, out_h, layout).unwrap();
+                assert!(portable == right, "{w}x{h} to {out_w}x{out_h}, portable loop");
+            }
+        }
+    }
+
+    #[test]
+    fn sizes_that_do_not_fit_are_refused() {
+        let pixels = [0u8; 12];
+        let layout = PatchLayout { patch: 14, merge: 2 };
+        let src = RgbView { width: 2, height: 2, pixels: &pixels };
+        let wrong = RgbView { width: 2, height: 3, pixels: &pixels };
+        assert_eq!(resize_to_patches(wrong, 28, 28, layout), Err(PixelError::Source { width: 2, height: 3, got: 12 }));
+        let refused = Err(PixelError::Layout { width: 28, height: 14, group: 28 });
+        assert_eq!(resize_to_patches(src, 28, 14, layout), refused);
+        assert!(resize_to_patches(src, 0, 28, layout).is_err());
+        assert!(resize_to_patches(src, 28, 28, PatchLayout { patch: usize::MAX, merge: 2 }).is_err());
+        assert_eq!(resize_to_patches(src, usize::MAX / 28 * 28, 28, layout), Err(PixelError::TooLarge));
+    }
+}
