@@ -1,0 +1,14 @@
+#!/usr/bin/env bash
+# Every test but the long benches. Nothing is skipped: what is missing fails.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+
+if command -v cargo-nextest >/dev/null; then
+    cargo nextest run --workspace --no-fail-fast
+    cargo test --workspace --doc --quiet
+else
+    cargo test --workspace --no-fail-fast
+fi
+# prints its own table and `N passed, N failed`
+cargo test --quiet --package ocelli --test golden -- --report
+scripts/loom.sh
