@@ -41,7 +41,7 @@ def copy(name):
 
 
 media = json.loads((src / "media/manifest.json").read_text())
-media["media"] = {k: v for k, v in media["media"].items() if v["kind"] == "image"}
+media["media"] = {k: v for k, v in media["media"].items() if v["kind"] in ("image", "bad")}
 dump(media, dst / "media/manifest.json")
 for name in media["media"]:
     copy(f"media/{name}")
