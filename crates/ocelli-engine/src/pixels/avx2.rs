@@ -203,13 +203,7 @@ unsafe fn few_rows<const PATCH: usize, const PAIRS: usize>(
 
 /// Any number of rows.
 #[target_feature(enable = "avx2")]
-unsafe fn many_rows<const PATCH: usize>(
-    rows: &[&[u8]],
-    pairs: &[i32],
-    precision: u32,
-    places: &[usize],
-    out: *mut u8,
-) {
+unsafe fn many_rows<const PATCH: usize>(rows: &[&[u8]], pairs: &[i32], precision: u32, places: &[usize], out: *mut u8) {
     let shift = _mm_cvtsi32_si128(precision as i32);
     let half = _mm256_set1_epi32(1 << precision >> 1);
     for (i, two) in places.chunks(2).enumerate() {

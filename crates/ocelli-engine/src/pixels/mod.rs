@@ -11,9 +11,9 @@
 //! | [`memory`] | large buffers without a page fault every 4 KiB |
 //! | `portable`, `avx2` | the two inner loops, twice; equal to the bit |
 
-mod axis;
 #[cfg(target_arch = "x86_64")]
 mod avx2;
+mod axis;
 mod memory;
 mod patches;
 mod portable;

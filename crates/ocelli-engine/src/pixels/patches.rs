@@ -1,9 +1,9 @@
 //! From a picture to patches: rows resized two at a time into a ring of planar rows, columns resized from
 //! the ring straight into the patches they belong to. No resized picture exists in between.
 
-use super::axis::Axis;
 #[cfg(target_arch = "x86_64")]
 use super::avx2;
+use super::axis::Axis;
 use super::{memory, portable};
 use std::mem::MaybeUninit;
 
@@ -350,8 +350,18 @@ mod tests {
     #[test]
     fn every_loop_gives_the_bytes_of_the_definition() {
         let sizes = [
-            (1, 1, 56, 56), (1, 31, 28, 336), (3, 2, 56, 28), (28, 28, 28, 28), (29, 28, 28, 28), (28, 41, 28, 28),
-            (57, 83, 56, 84), (90, 61, 28, 56), (64, 31, 112, 84), (300, 7, 28, 28), (7, 301, 56, 56), (131, 130, 140, 112),
+            (1, 1, 56, 56),
+            (1, 31, 28, 336),
+            (3, 2, 56, 28),
+            (28, 28, 28, 28),
+            (29, 28, 28, 28),
+            (28, 41, 28, 28),
+            (57, 83, 56, 84),
+            (90, 61, 28, 56),
+            (64, 31, 112, 84),
+            (300, 7, 28, 28),
+            (7, 301, 56, 56),
+            (131, 130, 140, 112),
         ];
         for (w, h, out_w, out_h) in sizes {
             let pixels = noise(w, h);
