@@ -1,0 +1,96 @@
+//! Takes a tower's tensors from a checkpoint to a device, by name and shape.
+
+use crate::ModelError;
+use crate::blocks::patch_embed::PixelInput;
+use ocelli_engine::{DType, Linear, Ops, Tensor, WeightView, Weights};
+use std::cell::RefCell;
+
+/// Called with bytes taken so far and bytes in all.
+pub(crate) type Progress<'a> = &'a mut dyn FnMut(u64, u64);
+
+/// A checkpoint on its way to a device.
+pub struct Loader<'a> {
+    /// The device.
+    pub ops: &'a dyn Ops,
+    /// Element type of weights and output.
+    pub dtype: DType,
+    /// What the processor makes of pixels.
+    pub pixels: &'a PixelInput,
+    weights: &'a Weights,
+    progress: RefCell<Progress<'a>>,
+}
+
+/// Weight and bias of a layer norm, or the weight of an RMS norm.
+pub(crate) enum Norm {
+    Layer { weight: Tensor, bias: Tensor },
+    Rms { weight: Tensor },
+}
+
+impl<'a> Loader<'a> {
+    pub(crate) fn new(
+        ops: &'a dyn Ops,
+        dtype: DType,
+        pixels: &'a PixelInput,
+        weights: &'a Weights,
+        progress: Progress<'a>,
+    ) -> Self {
+        Self { ops, dtype, pixels, weights, progress: RefCell::new(progress) }
+    }
+
+    /// The tensor `name`, which must have these dimensions.
+    pub(crate) fn tensor(&self, name: &str, dims: &[usize]) -> Result<WeightView<'_>, ModelError> {
+        let view = self.weights.take(name, dims)?;
+        let (done, total) = self.weights.progress();
+        (self.progress.borrow_mut())(done, total);
+        Ok(view)
+    }
+
+    /// A projection with a bias.
+    pub(crate) fn linear(&self, name: &str, outputs: usize, inputs: usize) -> Result<Linear, ModelError> {
+        self.stacked(&[name], outputs, inputs)
+    }
+
+    /// Projections with biases of the same shape, stacked into one.
+    pub(crate) fn stacked(&self, names: &[&str], outputs: usize, inputs: usize) -> Result<Linear, ModelError> {
+        let part = |suffix, dims: &[usize]| {
+            let views = names.iter().map(|name| self.tensor(&format!("{name}.{suffix}"), dims));
+            views.collect::<Result<Vec<_>, _>>()
+        };
+        let (weights, biases) = (part("weight", &[outputs, inputs])?, part("bias", &[outputs])?);
+        Ok(self.ops.upload_linear(&weights, &biases, self.dtype)?)
+    }
+
+    /// A layer norm.
+    pub(crate) fn layer_norm(&self, name: &str, dim: usize) -> Result<Norm, ModelError> {
+        let weight = self.row(&format!("{name}.weight"), dim)?;
+        Ok(Norm::Layer { weight, bias: self.row(&format!("{name}.bias"), dim)? })
+    }
+
+    /// An RMS norm.
+    pub(crate) fn rms_norm(&self, name: &str, dim: usize) -> Result<Norm, ModelError> {
+        Ok(Norm::Rms { weight: self.row(&format!("{name}.weight"), dim)? })
+    }
+
+    /// A table `[rows, cols]` that rows are taken from.
+    pub(crate) fn table(&self, name: &str, rows: usize, cols: usize) -> Result<Tensor, ModelError> {
+        Ok(self.ops.upload(&self.tensor(name, &[rows, cols])?.to_f32(), rows)?)
+    }
+
+    fn row(&self, name: &str, dim: usize) -> Result<Tensor, ModelError> {
+        Ok(self.ops.upload(&self.tensor(name, &[dim])?.to_f32(), 1)?)
+    }
+}
+
+impl Norm {
+    /// Epsilon of every norm of these towers: the constant in transformers' modelling code; `rms_norm_eps` of
+    /// `config.json` is the language model's.
+    const EPS: f32 = 1e-6;
+
+    /// `[n, d]` → `[n, d]`.
+    pub(crate) fn forward(&self, ops: &dyn Ops, x: &Tensor) -> Result<Tensor, ocelli_engine::EngineError> {
+        match self {
+            Self::Layer { weight, bias } => ops.layer_norm(x, weight, bias, Self::EPS),
+            Self::Rms { weight } => ops.rms_norm(x, weight, Self::EPS),
+        }
+    }
+}

@@ -1,0 +1,106 @@
+//! Which family implements an architecture: a line each, exact, in no meaningful order.
+
+use crate::config::Config;
+use crate::load::Loader;
+use crate::{ModelError, Tower, qwen2_5_vl, qwen2_vl, qwen3_vl};
+use ocelli_core::Modality;
+
+/// What a family says of a checkpoint before its weights are there, and how it loads them.
+pub trait Family: Send + Sync {
+    /// Geometry of its input and output.
+    fn shape(&self) -> Shape;
+
+    /// Takes its tensors, all of them.
+    ///
+    /// # Errors
+    /// Missing or wrong tensors, device errors.
+    fn load(&self, loader: &Loader<'_>) -> Result<Box<dyn Tower>, ModelError>;
+}
+
+/// Geometry of a tower's input and output.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Shape {
+    /// Columns of an output row, deepstack included.
+    pub dim: usize,
+    /// Channels of a picture.
+    pub channels: usize,
+    /// Side of a patch in pixels.
+    pub patch_size: usize,
+    /// Side of a merge group in patches.
+    pub merge_size: usize,
+    /// Frames of a patch.
+    pub temporal_patch_size: usize,
+}
+
+/// A line of the registry.
+pub struct Line {
+    /// The string in `architectures` of `config.json`.
+    pub architecture: &'static str,
+    /// The `model_type` that goes with it.
+    pub model_type: &'static str,
+    /// What it encodes.
+    pub modalities: &'static [Modality],
+    /// Reads and checks `config.json`.
+    pub(crate) read: fn(Config<'_>) -> Result<Box<dyn Family>, ModelError>,
+}
+
+/// Every architecture that can be opened.
+#[rustfmt::skip]
+pub const LINES: &[Line] = &[
+    Line { architecture: "Qwen2VLForConditionalGeneration", model_type: "qwen2_vl", modalities: &[Modality::Image], read: qwen2_vl::read },
+    Line { architecture: "Qwen2_5_VLForConditionalGeneration", model_type: "qwen2_5_vl", modalities: &[Modality::Image], read: qwen2_5_vl::read },
+    Line { architecture: "Qwen3VLForConditionalGeneration", model_type: "qwen3_vl", modalities: &[Modality::Image], read: qwen3_vl::read },
+    Line { architecture: "Qwen3VLMoeForConditionalGeneration", model_type: "qwen3_vl_moe", modalities: &[Modality::Image], read: qwen3_vl::read },
+];
+
+/// The line of an architecture.
+///
+/// # Errors
+/// [`ModelError::UnknownArchitecture`] with all that there are, the most similar name first.
+pub(crate) fn find(architecture: &str) -> Result<&'static Line, ModelError> {
+    LINES.iter().find(|line| line.architecture == architecture).ok_or_else(|| {
+        let mut supported: Vec<&'static str> = LINES.iter().map(|line| line.architecture).collect();
+        supported.sort_by_cached_key(|name| distance(name, architecture));
+        ModelError::UnknownArchitecture { found: architecture.to_owned(), supported }
+    })
+}
+
+/// Levenshtein distance, of the first 100 characters: the string comes from a file.
+fn distance(a: &str, b: &str) -> usize {
+    let (a, b): (Vec<char>, Vec<char>) = (a.chars().take(100).collect(), b.chars().take(100).collect());
+    let mut row: Vec<usize> = (0..=b.len()).collect();
+    for (i, x) in a.iter().enumerate() {
+        let mut diagonal = row[0];
+        row[0] = i + 1;
+        for (j, y) in b.iter().enumerate() {
+            let substituted = diagonal + usize::from(x != y);
+            diagonal = row[j + 1];
+            row[j + 1] = substituted.min(row[j] + 1).min(diagonal + 1);
+        }
+    }
+    row[b.len()]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::collections::BTreeSet;
+
+    #[test]
+    fn each_architecture_and_model_type_has_one_line() {
+        let architectures: BTreeSet<_> = LINES.iter().map(|line| line.architecture).collect();
+        let model_types: BTreeSet<_> = LINES.iter().map(|line| line.model_type).collect();
+        assert_eq!((architectures.len(), model_types.len()), (LINES.len(), LINES.len()));
+    }
+
+    #[test]
+    fn an_unknown_architecture_is_answered_with_the_nearest_first() {
+        let Err(error) = find("Qwen3VLMoEForConditionalGeneration") else { panic!("found") };
+        assert_eq!(
+            error.to_string(),
+            "the architecture Qwen3VLMoEForConditionalGeneration is not supported; supported are \
+             Qwen3VLMoeForConditionalGeneration, Qwen3VLForConditionalGeneration, Qwen2VLForConditionalGeneration, \
+             Qwen2_5_VLForConditionalGeneration"
+        );
+    }
+}
