@@ -4,7 +4,7 @@
 //! rows between the passes (the columns then scatter single bytes into patches).
 
 use super::axis::Axis;
-use super::patches::Runs;
+use super::runs::Runs;
 use std::arch::x86_64::*;
 use std::mem::MaybeUninit;
 

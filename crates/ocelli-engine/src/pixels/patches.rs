@@ -2,10 +2,11 @@
 //! the ring straight into the patches they belong to. No resized picture exists in between.
 
 #[cfg(target_arch = "x86_64")]
-use super::avx2;
 use super::axis::Axis;
-use super::{memory, portable};
-use std::mem::MaybeUninit;
+use super::isa::{Isa, column};
+use super::memory;
+use super::ring::Ring;
+use super::runs::Runs;
 
 /// An interleaved 8-bit RGB picture, row-major without padding.
 #[derive(Debug, Clone, Copy)]
@@ -53,24 +54,6 @@ pub enum PixelError {
     /// More than fits the address space.
     #[error("a side or an area is beyond what can be addressed")]
     TooLarge,
-}
-
-/// Which of the two inner loops.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Isa {
-    Portable,
-    #[cfg(target_arch = "x86_64")]
-    Avx2,
-}
-
-impl Isa {
-    fn detect() -> Self {
-        #[cfg(target_arch = "x86_64")]
-        if is_x86_feature_detected!("avx2") {
-            return Self::Avx2;
-        }
-        Self::Portable
-    }
 }
 
 /// Resizes to `width`×`height` pixels (bicubic, antialiased, as ATen for `uint8`) and cuts into patches.
@@ -141,41 +124,6 @@ fn resize_with(
     Ok(out)
 }
 
-/// Where the runs of one output row go: patch column `i`'s to `places[i]`, counted from the row and channel
-/// in the first patch.
-pub(super) struct Runs {
-    layout: PatchLayout,
-    places: Vec<usize>,
-    furthest: usize,
-}
-
-impl Runs {
-    fn new(columns: usize, layout: PatchLayout) -> Self {
-        Self { layout, places: vec![0; columns], furthest: 0 }
-    }
-
-    /// Moves to another row of patches.
-    fn of_band(&mut self, band: usize) {
-        let PatchLayout { patch, merge } = self.layout;
-        let groups = self.places.len() / merge;
-        for (column, place) in self.places.iter_mut().enumerate() {
-            let group = (band / merge) * groups + column / merge;
-            *place = ((group * merge + band % merge) * merge + column % merge) * 3 * patch * patch;
-        }
-        self.furthest = self.places.iter().copied().max().unwrap_or(0);
-    }
-
-    /// Offsets in bytes.
-    pub(super) fn places(&self) -> &[usize] {
-        &self.places
-    }
-
-    /// The largest of them.
-    pub(super) fn furthest(&self) -> usize {
-        self.furthest
-    }
-}
-
 /// An empty vector with the memory of another whose slices may live shorter.
 fn recycle<'a>(mut rows: Vec<&[u8]>) -> Vec<&'a [u8]> {
     rows.clear();
@@ -186,118 +134,6 @@ fn recycle<'a>(mut rows: Vec<&[u8]>) -> Vec<&'a [u8]> {
 fn most_rows_of_a_band(down: &Axis, patch: usize) -> usize {
     let bands = (0..down.len).step_by(patch);
     bands.map(|y| (down.ends[y + patch - 1] - down.starts[y]) as usize).max().unwrap_or(0)
-}
-
-fn column(
-    isa: Isa,
-    rows: &[&[u8]],
-    pairs: &[i32],
-    precision: u32,
-    patch: usize,
-    runs: &Runs,
-    out: &mut [MaybeUninit<u8>],
-) {
-    match (isa, patch) {
-        // SAFETY: `Isa::Avx2` exists only where it was detected.
-        #[cfg(target_arch = "x86_64")]
-        (Isa::Avx2, 14) => unsafe { avx2::column::<14>(rows, pairs, precision, runs, out) },
-        // SAFETY: as above.
-        #[cfg(target_arch = "x86_64")]
-        (Isa::Avx2, 16) => unsafe { avx2::column::<16>(rows, pairs, precision, runs, out) },
-        _ => portable::column(rows, pairs, precision, patch, runs, out),
-    }
-}
-
-/// The last rows of the picture, resized along the row and split into planes.
-struct Ring<'a> {
-    isa: Isa,
-    picture: RgbView<'a>,
-    across: &'a Axis,
-    /// Bytes of a plane: the padded width and what the loops may read behind it.
-    stride: usize,
-    /// Row `y` is at `y % capacity`; the last one is for what nobody needs.
-    rows: Vec<Vec<u8>>,
-    capacity: usize,
-    /// The first row not yet in the ring.
-    next: usize,
-    /// Bytes that the loop reads of a row of the picture.
-    #[cfg(target_arch = "x86_64")]
-    reach: usize,
-    /// Copies of the picture's last rows, with room behind them.
-    #[cfg(target_arch = "x86_64")]
-    padded: [Vec<u8>; 2],
-}
-
-impl<'a> Ring<'a> {
-    /// Bytes behind the last pixel of a plane.
-    const SLACK: usize = 32;
-
-    fn new(isa: Isa, picture: RgbView<'a>, across: &'a Axis, band: usize) -> Self {
-        let stride = across.len.next_multiple_of(Axis::PAD) + Self::SLACK;
-        // Rows are made two at a time, so one more than the band needs may be in.
-        let capacity = (band + 1).max(2);
-        let rows = vec![vec![0u8; 3 * stride]; capacity + 1];
-        Self {
-            isa,
-            picture,
-            across,
-            stride,
-            rows,
-            capacity,
-            next: 0,
-            #[cfg(target_arch = "x86_64")]
-            reach: avx2::reach(across),
-            #[cfg(target_arch = "x86_64")]
-            padded: [const { Vec::new() }; 2],
-        }
-    }
-
-    /// Makes all rows before `end`.
-    fn fill_up_to(&mut self, end: usize) {
-        while self.next < end {
-            match self.isa {
-                Isa::Portable => self.make_one(),
-                #[cfg(target_arch = "x86_64")]
-                Isa::Avx2 => self.make_two(),
-            }
-        }
-    }
-
-    fn make_one(&mut self) {
-        let bytes = 3 * self.picture.width;
-        let source = &self.picture.pixels[self.next * bytes..][..bytes];
-        portable::row(source, self.across, &mut self.rows[self.next % self.capacity], self.stride);
-        self.next += 1;
-    }
-
-    #[cfg(target_arch = "x86_64")]
-    fn make_two(&mut self) {
-        let (y, reach) = (self.next, self.reach);
-        let second = (y + 1).min(self.picture.height - 1);
-        let bytes = 3 * self.picture.width;
-        let mut sources = [y, second].map(|y| &self.picture.pixels[y * bytes..]);
-        for (source, padded) in sources.iter_mut().zip(&mut self.padded) {
-            if source.len() < reach {
-                padded.clear();
-                padded.extend_from_slice(source);
-                padded.resize(reach, 0);
-                *source = padded;
-            }
-        }
-        // At the picture's odd end the second row is made for nobody.
-        let spare = if second == y { self.capacity } else { second % self.capacity };
-        if let Ok([above, below]) = self.rows.get_disjoint_mut([y % self.capacity, spare]) {
-            // SAFETY: `Isa::Avx2` exists only where it was detected; `reach` is that of the axis.
-            unsafe { avx2::rows(sources, self.across, reach, [above, below], self.stride) };
-        }
-        self.next = second + 1;
-    }
-
-    /// One plane of a row that is in the ring, [`Ring::SLACK`] included.
-    fn plane(&self, y: usize, channel: usize) -> &[u8] {
-        debug_assert!(y < self.next && y + self.capacity >= self.next, "row {y} is not in the ring");
-        &self.rows[y % self.capacity][channel * self.stride..(channel + 1) * self.stride]
-    }
 }
 
 #[cfg(test)]

@@ -1,7 +1,7 @@
 //! The inner loops in plain Rust: what other machines run, and the truth that the SIMD ones are tested against.
 
 use super::axis::Axis;
-use super::patches::Runs;
+use super::runs::Runs;
 use std::mem::MaybeUninit;
 
 /// One interleaved RGB row to three planes of `stride` bytes, resized along the row.
