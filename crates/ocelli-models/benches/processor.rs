@@ -2,6 +2,8 @@
 //!
 //! Prints the best and the median of a number of runs; compare with `scripts/bench/hf_preprocess.py`.
 
+#![expect(clippy::expect_used, reason = "a bench has no input but its own")]
+
 use ocelli_core::RgbImage;
 use ocelli_models::Processor;
 use ocelli_models::processors::QwenImageProcessor;

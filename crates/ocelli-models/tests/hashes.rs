@@ -1,5 +1,7 @@
 //! Item hashes, pad values and digests against sglang's.
 
+#![allow(clippy::unwrap_used, clippy::panic)]
+
 use ocelli_core::RgbImage;
 use ocelli_models::processors::item_hash::{ContentDigest, feature_hash, namespaced, pad_values, raw_item_hash};
 use safetensors::{SafeTensors, tensor::TensorView};

@@ -1,5 +1,7 @@
 //! The Qwen image processor against the reference's pixels, for every golden picture, and over all sizes.
 
+#![allow(clippy::unwrap_used, clippy::panic)]
+
 use ocelli_core::{Fault, Reason, RgbImage};
 use ocelli_models::processors::{ImageSettings, QwenImageProcessor, normalised};
 use ocelli_models::{Patches, Prepared, Processor};

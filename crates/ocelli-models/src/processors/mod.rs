@@ -11,6 +11,7 @@
 //! | [`normalise`] | bytes to the reference's `pixel_values` |
 //! | [`item_hash`] | the identities that sglang gives to features and media |
 
+mod fields;
 pub mod item_hash;
 pub mod normalise;
 pub mod qwen;

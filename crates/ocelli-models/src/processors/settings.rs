@@ -1,11 +1,13 @@
 //! Settings of an image processor: what the checkpoint says, and what the operator overrides.
 
 use super::ProcessError;
+use super::fields::{channels, count, flag, number, setting, wrong};
 use super::normalise::Normalisation;
 use serde_json::Value;
 
-/// OpenAI's CLIP statistics, the defaults of the reference class.
+/// OpenAI's CLIP statistics, the defaults of the reference class, in its digits.
 const CLIP_MEAN: [f32; 3] = [0.48145466, 0.4578275, 0.40821073];
+#[expect(clippy::excessive_precision)]
 const CLIP_STD: [f32; 3] = [0.26862954, 0.26130258, 0.27577711];
 /// PIL's number of the only filter here.
 const BICUBIC: u64 = 3;
@@ -124,11 +126,8 @@ impl Raw {
                 "do_resize" => self.do_resize = flag(key, value)?,
                 "do_rescale" => self.do_rescale = flag(key, value)?,
                 "do_normalize" => self.do_normalize = flag(key, value)?,
-                "resample" => {
-                    if value.as_u64() != Some(BICUBIC) {
-                        return Err(wrong(key, "3 (bicubic), the only filter here", value));
-                    }
-                }
+                "resample" if value.as_u64() == Some(BICUBIC) => {}
+                "resample" => return Err(wrong(key, "3 (bicubic), the only filter here", value)),
                 // Where and how the reference computes, not what. Pixels are RGB already.
                 "do_convert_rgb" | "device" | "disable_grouping" | "return_tensors" => {}
                 _ if origin == Origin::Operator => {
@@ -183,47 +182,6 @@ impl Raw {
             image_std: self.std,
             normalisation: Normalisation::folded(rescale, statistics),
         })
-    }
-}
-
-fn setting(field: &str, problem: String) -> ProcessError {
-    ProcessError::Setting { field: field.to_owned(), problem }
-}
-
-fn wrong(field: &str, expected: &str, got: &Value) -> ProcessError {
-    let mut got = got.to_string();
-    if got.len() > 80 {
-        got = format!("{}…", got.chars().take(80).collect::<String>());
-    }
-    setting(field, format!("expected {expected}, got {got}"))
-}
-
-/// A whole number from 1 to `most`.
-fn count(field: &str, value: &Value, most: u64) -> Result<u64, ProcessError> {
-    match value.as_u64() {
-        Some(count) if (1..=most).contains(&count) => Ok(count),
-        _ if most == u64::MAX => Err(wrong(field, "a positive integer", value)),
-        _ => Err(wrong(field, &format!("an integer from 1 to {most}"), value)),
-    }
-}
-
-fn number(field: &str, value: &Value) -> Result<f64, ProcessError> {
-    value.as_f64().ok_or_else(|| wrong(field, "a number", value))
-}
-
-fn flag(field: &str, value: &Value) -> Result<bool, ProcessError> {
-    value.as_bool().ok_or_else(|| wrong(field, "true or false", value))
-}
-
-/// Three numbers, or one that serves for all channels.
-fn channels(field: &str, value: &Value) -> Result<[f32; 3], ProcessError> {
-    let bad = || wrong(field, "a number or a list of 3 numbers", value);
-    let list = value.as_array().map_or(std::slice::from_ref(value), Vec::as_slice);
-    let numbers = list.iter().map(|v| v.as_f64().map(|v| v as f32)).collect::<Option<Vec<_>>>().ok_or_else(bad)?;
-    match numbers[..] {
-        [all] => Ok([all; 3]),
-        [r, g, b] => Ok([r, g, b]),
-        _ => Err(bad()),
     }
 }
 
