@@ -157,6 +157,20 @@ fn pattern(width: u32, height: u32) -> RgbImage {
     RgbImage::new(width, height, pixels).unwrap()
 }
 
+#[test]
+fn pictures_of_two_hundred_random_sizes_have_the_reference_bytes() {
+    let settings = manifest("preprocess/manifest.json");
+    let cases: Value = serde_json::from_str(include_str!("data/random_sizes.json")).unwrap();
+    for case in rows(&cases, "cases") {
+        let processor = processor(&settings, case["processor"].as_str().unwrap());
+        let [width, height] = ["width", "height"].map(|side| case[side].as_u64().unwrap() as u32);
+        let prepared = processor.image(&pattern(width, height)).unwrap();
+        assert_eq!(grid_of(&prepared), case["grid"], "{case}");
+        let Patches::Still(bytes) = &prepared.patches else { panic!("a picture is kept as bytes") };
+        assert_eq!(sha256(bytes), case["sha256"].as_str().unwrap(), "{case}");
+    }
+}
+
 /// What must hold for every size that is not refused.
 fn check_size(processor: &QwenImageProcessor, width: u32, height: u32, with_pixels: bool) {
     let grid = match processor.image_grid(width, height) {
