@@ -11,6 +11,18 @@ use sha2::{Digest, Sha256};
 use std::fs;
 use std::path::PathBuf;
 
+/// Pictures that the decoders of this test do not take as the reference does, and which no file of decoded
+/// pixels holds. With Pillow's pixels in their place all of their cases hold too.
+const NOT_DECODED_HERE: [&str; 7] = [
+    "png_gray16.png",
+    "png_rgb16.png",
+    "ppm.ppm",
+    "size_224.jpg",
+    "size_4000x3000.jpg",
+    "size_pano.jpg",
+    "tiff_gray16.tif",
+];
+
 const PROCESSORS: [&str; 3] = ["qwen2_vl", "qwen2_vl_capped", "qwen3_vl"];
 
 fn golden(path: &str) -> PathBuf {
@@ -102,7 +114,10 @@ fn every_picture_has_the_reference_bytes_values_grid_and_rows() {
         let samples = SafeTensors::deserialize(&samples).unwrap();
         for case in rows(&manifest, "cases").iter().filter(|case| case["processor"] == name) {
             let label = format!("{} with {name}", case["media"]);
-            let Some(picture) = media.picture(case["media"].as_str().unwrap()) else { continue };
+            let Some(picture) = media.picture(case["media"].as_str().unwrap()) else {
+                assert!(NOT_DECODED_HERE.iter().any(|name| case["media"] == *name), "{label}: not decoded");
+                continue;
+            };
             let prepared = processor.image(&picture).unwrap();
             assert_eq!(json!([grid_of(&prepared)]), case["image_grid_thw"], "{label}");
             assert_eq!(json!(processor.rows(prepared.grid)), case["tokens"], "{label}");
@@ -119,7 +134,7 @@ fn every_picture_has_the_reference_bytes_values_grid_and_rows() {
             done += 1;
         }
     }
-    assert!(done >= 3 * 40, "only {done} cases could be decoded here");
+    assert_eq!(done + 3 * NOT_DECODED_HERE.len(), rows(&manifest, "cases").len());
 }
 
 #[test]
