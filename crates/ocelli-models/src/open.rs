@@ -93,7 +93,6 @@ impl Opened {
         let weights = Weights::open(&self.dir, PREFIXES)?;
         let loader = Loader::new(ops, self.card.dtype, &self.pixels, &weights, progress);
         let tower = self.family.load(&loader)?;
-        drop(loader);
         weights.finish()?;
         Ok(tower)
     }

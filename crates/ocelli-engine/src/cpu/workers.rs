@@ -34,11 +34,6 @@ impl Workers {
         self.threads
     }
 
-    /// The pool, where there is one.
-    pub(crate) fn pool(&self) -> Option<&ThreadPool> {
-        self.pool.as_ref()
-    }
-
     /// `body(first_row, rows)` over pieces of `out`, whose rows have `cols` elements.
     pub(crate) fn for_rows<T: Send>(&self, out: &mut [T], cols: usize, body: impl Fn(usize, &mut [T]) + Sync) {
         if cols == 0 || out.is_empty() {
