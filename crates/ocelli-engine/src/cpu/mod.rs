@@ -6,9 +6,11 @@
 mod activation;
 mod add_positions;
 mod attention;
+pub mod attention_kernel;
 mod buffer;
 mod concat;
 mod gather_rows;
+pub mod gemm;
 mod linear;
 mod norm;
 mod rope;
