@@ -1,6 +1,8 @@
 //! Memory for large results. A 12-megapixel picture makes 36 MB of patches: 9,000 page faults of 4 KiB cost
 //! as much as the resize itself (22 ms of 51 where this was measured; 7 with huge pages).
 
+use std::collections::TryReserveError;
+
 /// From here on huge pages are asked for: less than two of them would not be worth the call.
 #[cfg(target_os = "linux")]
 const WORTH_ASKING_BYTES: usize = 4 << 20;
@@ -8,8 +10,9 @@ const WORTH_ASKING_BYTES: usize = 4 << 20;
 const HUGE_PAGE_BYTES: usize = 2 << 20;
 
 /// An empty vector with room for `bytes`.
-pub(super) fn for_bytes(bytes: usize) -> Vec<u8> {
-    let mut out = Vec::<u8>::with_capacity(bytes);
+pub(super) fn for_bytes(bytes: usize) -> Result<Vec<u8>, TryReserveError> {
+    let mut out = Vec::<u8>::new();
+    out.try_reserve_exact(bytes)?;
     #[cfg(target_os = "linux")]
     if bytes >= WORTH_ASKING_BYTES {
         let room = out.spare_capacity_mut();
@@ -21,5 +24,5 @@ pub(super) fn for_bytes(bytes: usize) -> Vec<u8> {
             unsafe { libc::madvise(room[skipped..].as_mut_ptr().cast(), whole, libc::MADV_HUGEPAGE) };
         }
     }
-    out
+    Ok(out)
 }

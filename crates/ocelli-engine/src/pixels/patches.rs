@@ -51,8 +51,8 @@ pub enum PixelError {
         /// Side of a merge group in pixels.
         group: usize,
     },
-    /// More than fits the address space.
-    #[error("a side or an area is beyond what can be addressed")]
+    /// More than fits the address space, or than there is memory for.
+    #[error("a side or an area is beyond what can be addressed or allocated")]
     TooLarge,
 }
 
@@ -97,7 +97,7 @@ fn resize_with(
     let across = Axis::bicubic(picture.width, width);
     let down = Axis::bicubic(picture.height, height);
     let mut ring = Ring::new(isa, picture, &across, most_rows_of_a_band(&down, patch));
-    let mut out = memory::for_bytes(bytes);
+    let mut out = memory::for_bytes(bytes).map_err(|_| PixelError::TooLarge)?;
     let room = &mut out.spare_capacity_mut()[..bytes];
     let plane = patch * patch;
     let mut runs = Runs::new(width / patch, layout);
