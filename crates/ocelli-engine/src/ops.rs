@@ -96,13 +96,21 @@ pub struct PixelScale {
 /// device error where the device has errors.
 #[allow(clippy::missing_errors_doc)] // said once, above
 pub trait Ops: Send {
-    /// A projection from `weight` `[outputs, inputs…]` (trailing dimensions are flattened) and `bias`
-    /// `[outputs]`. Several weights of equal inputs are stacked: `[gate; up]`. The weight is kept in
+    /// A projection from `weight` `[outputs, inputs]` and `bias` `[outputs]`. The weight is kept in
     /// `dtype` where the device computes with it.
     fn upload_linear(
         &self,
-        weights: &[WeightView<'_>],
-        biases: &[WeightView<'_>],
+        weight: &WeightView<'_>,
+        bias: Option<&WeightView<'_>>,
+        dtype: DType,
+    ) -> Result<Linear, EngineError>;
+
+    /// Two projections of the same shape, gate and up, with their biases, as one for [`Ops::swiglu`]: its outputs
+    /// are those of both.
+    fn upload_swiglu(
+        &self,
+        weights: [WeightView<'_>; 2],
+        biases: [WeightView<'_>; 2],
         dtype: DType,
     ) -> Result<Linear, EngineError>;
 
@@ -128,7 +136,7 @@ pub trait Ops: Send {
     /// `epilogue(x·Wᵀ + b)`: `[n, inputs]` → `[n, outputs]`.
     fn linear(&self, x: &Tensor, linear: &Linear, epilogue: Epilogue<'_>) -> Result<Tensor, EngineError>;
 
-    /// `silu(gate)·up` where `gate_up` projects to `[n, 2·d]`, gate first: `[n, inputs]` → `[n, d]`.
+    /// `silu(gate(x))·up(x)`, both made by [`Ops::upload_swiglu`]: `[n, inputs]` → `[n, d]`.
     fn swiglu(&self, x: &Tensor, gate_up: &Linear) -> Result<Tensor, EngineError>;
 
     /// `(x − mean)/√(variance + eps)·weight + bias` of each row.

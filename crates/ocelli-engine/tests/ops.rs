@@ -1,6 +1,8 @@
 //! Each operation on each backend, in each element type, over a table of shapes, against the formula in
 //! float64.
 
+#![allow(clippy::unwrap_used, clippy::panic)]
+
 use half::{bf16, f16};
 use ocelli_engine::{
     Activation, CpuOps, DType, EngineError, Epilogue, Ops, PixelScale, PositionTaps, Rope, Segments, Tensor, WeightView,
@@ -116,7 +118,7 @@ fn linear_is_the_product_in_float32_and_bfloat16() {
                     _ => weight.view().to_f32(),
                 };
                 let right = project(&x, &rounded, &bias, k);
-                let linear = ops.upload_linear(&[weight.view()], &[bias_view.view()], kept).unwrap();
+                let linear = ops.upload_linear(&weight.view(), Some(&bias_view.view()), kept).unwrap();
                 let x = ops.upload(&x, m).unwrap();
                 let y = ops.linear(&x, &linear, Epilogue::None).unwrap();
                 assert_eq!(y.dims(), [m, n]);
@@ -167,7 +169,7 @@ fn swiglu_gates_the_second_half_by_the_first() {
             let weights = [&gate, &up].map(|v| Weight::new(v, &[n, k], DType::F32));
             let biases = [&gate_bias, &up_bias].map(|v| Weight::new(v, &[n], DType::F32));
             let views = [weights[0].view(), weights[1].view()];
-            let linear = ops.upload_linear(&views, &[biases[0].view(), biases[1].view()], DType::F32).unwrap();
+            let linear = ops.upload_swiglu(views, [biases[0].view(), biases[1].view()], DType::F32).unwrap();
             let y = ops.swiglu(&ops.upload(&x, m).unwrap(), &linear).unwrap();
             assert_eq!(y.dims(), [m, n]);
             assert_near(&format!("{backend} {m} {n} {k}"), &floats(&*ops, &y), &right, 5e-6);

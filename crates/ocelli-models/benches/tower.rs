@@ -44,7 +44,7 @@ fn measure(dir: &Path, dtype: DType, grid: GridThw, runs: usize, threads: usize)
     let tower = opened.load(&ops, &mut |_, _| ()).expect("weights");
     let load = began.elapsed();
     let patch = opened.card().patch_size as usize;
-    let bytes = (0..grid.patches() * 3 * patch * patch).map(|i| (i * 7919 >> 3) as u8).collect();
+    let bytes = (0..grid.patches() * 3 * patch * patch).map(|i| ((i * 7919) >> 3) as u8).collect();
     let item = Prepared { grid, patches: Patches::Still(bytes) };
     let mut times: Vec<Duration> = (0..runs + 2)
         .map(|_| {

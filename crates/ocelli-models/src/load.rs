@@ -47,17 +47,17 @@ impl<'a> Loader<'a> {
 
     /// A projection with a bias.
     pub(crate) fn linear(&self, name: &str, outputs: usize, inputs: usize) -> Result<Linear, ModelError> {
-        self.stacked(&[name], outputs, inputs)
+        let weight = self.tensor(&format!("{name}.weight"), &[outputs, inputs])?;
+        let bias = self.tensor(&format!("{name}.bias"), &[outputs])?;
+        Ok(self.ops.upload_linear(&weight, Some(&bias), self.dtype)?)
     }
 
-    /// Projections with biases of the same shape, stacked into one.
-    pub(crate) fn stacked(&self, names: &[&str], outputs: usize, inputs: usize) -> Result<Linear, ModelError> {
-        let part = |suffix, dims: &[usize]| {
-            let views = names.iter().map(|name| self.tensor(&format!("{name}.{suffix}"), dims));
-            views.collect::<Result<Vec<_>, _>>()
-        };
-        let (weights, biases) = (part("weight", &[outputs, inputs])?, part("bias", &[outputs])?);
-        Ok(self.ops.upload_linear(&weights, &biases, self.dtype)?)
+    /// Gate and up of a gated MLP, with biases.
+    pub(crate) fn swiglu(&self, gate: &str, up: &str, outputs: usize, inputs: usize) -> Result<Linear, ModelError> {
+        let weight = |name: &str| self.tensor(&format!("{name}.weight"), &[outputs, inputs]);
+        let bias = |name: &str| self.tensor(&format!("{name}.bias"), &[outputs]);
+        let (weights, biases) = ([weight(gate)?, weight(up)?], [bias(gate)?, bias(up)?]);
+        Ok(self.ops.upload_swiglu(weights, biases, self.dtype)?)
     }
 
     /// A layer norm.

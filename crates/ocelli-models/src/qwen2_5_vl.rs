@@ -89,7 +89,7 @@ impl Qwen2_5Vl {
             heads: self.heads,
             norm2: loader.rms_norm(&at("norm2"), self.dim)?,
             mlp: Mlp::Gated {
-                gate_up: loader.stacked(&[&gate, &up], self.mlp_dim, self.dim)?,
+                gate_up: loader.swiglu(&gate, &up, self.mlp_dim, self.dim)?,
                 down: loader.linear(&at("mlp.down_proj"), self.dim, self.mlp_dim)?,
             },
         })

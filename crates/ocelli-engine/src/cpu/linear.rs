@@ -1,45 +1,37 @@
 //! Projections: the weight packed once, then one matrix product with its epilogue.
 
-use super::activation;
+use super::gemm::{self, PackedMatrix};
 use super::{CpuOps, tensor, values};
 use crate::ops::{Epilogue, Linear, LinearStorage};
 use crate::{DType, EngineError, Tensor, WeightView};
-use half::bf16;
 use std::sync::Arc;
 
 /// A weight `[outputs, inputs]` in the layout of the kernel, and its bias.
 pub(crate) struct CpuLinear {
-    weight: Vec<f32>,
-    bias: Option<Vec<f32>>,
+    pub(super) weight: PackedMatrix,
+    pub(super) bias: Option<Vec<f32>>,
 }
 
-/// Stacks weights below one another. float16 is kept as float32, which holds it exactly: no CPU here
-/// multiplies it faster.
+/// float16 is kept as float32, which holds it exactly: no kernel here multiplies it faster.
 pub(super) fn upload(
-    weights: &[WeightView<'_>],
-    biases: &[WeightView<'_>],
+    weight: &WeightView<'_>,
+    bias: Option<&WeightView<'_>>,
     dtype: DType,
 ) -> Result<Linear, EngineError> {
     const OP: &str = "upload_linear";
-    let inputs = weights.first().map_or(0, inputs_of);
-    if inputs == 0 || weights.iter().any(|weight| inputs_of(weight) != inputs) {
-        return Err(EngineError::shape(OP, "weights of different or no inputs"));
-    }
-    let outputs = weights.iter().map(|weight| weight.elements() / inputs).sum();
-    let mut bias = Vec::new();
-    biases.iter().for_each(|part| part.extend_f32(&mut bias));
-    let bias = if biases.is_empty() { None } else { Some(bias) };
-    check_bias(OP, bias.as_deref(), outputs)?;
-    let mut values = Vec::new();
-    match dtype {
+    let &[outputs, inputs] = weight.dims else {
+        return Err(EngineError::shape(OP, format!("the weight is {:?}, not a matrix", weight.dims)));
+    };
+    check(OP, weight.elements(), bias.map(WeightView::elements), outputs, inputs)?;
+    let mut halves = Vec::new();
+    let packed = match dtype {
         DType::BF16 => {
-            let mut halves: Vec<bf16> = Vec::new();
-            weights.iter().for_each(|weight| weight.extend_bf16(&mut halves));
-            values.extend(halves.iter().map(|value| value.to_f32()));
+            weight.extend_bf16(&mut halves);
+            PackedMatrix::pack_bf16(&halves, outputs, inputs)
         }
-        DType::F32 | DType::F16 => weights.iter().for_each(|weight| weight.extend_f32(&mut values)),
-    }
-    Ok(linear(values, bias, outputs, inputs))
+        DType::F32 | DType::F16 => PackedMatrix::pack_f32(&weight.to_f32(), outputs, inputs),
+    };
+    Ok(linear(packed, bias.map(WeightView::to_f32)))
 }
 
 pub(super) fn upload_f32(
@@ -48,60 +40,61 @@ pub(super) fn upload_f32(
     outputs: usize,
     inputs: usize,
 ) -> Result<Linear, EngineError> {
-    const OP: &str = "upload_linear_f32";
-    if inputs == 0 || weight.len() != outputs * inputs {
-        return Err(EngineError::shape(OP, format!("{} values for [{outputs}, {inputs}]", weight.len())));
+    check("upload_linear_f32", weight.len(), bias.map(<[f32]>::len), outputs, inputs)?;
+    Ok(linear(PackedMatrix::pack_f32(weight, outputs, inputs), bias.map(<[f32]>::to_vec)))
+}
+
+/// What the packing asserts, as an error.
+pub(super) fn check(
+    op: &'static str,
+    elements: usize,
+    bias: Option<usize>,
+    outputs: usize,
+    inputs: usize,
+) -> Result<(), EngineError> {
+    if inputs == 0 || outputs == 0 || outputs.checked_mul(inputs) != Some(elements) {
+        return Err(EngineError::shape(op, format!("{elements} elements are not [{outputs}, {inputs}]")));
     }
-    check_bias(OP, bias, outputs)?;
-    Ok(linear(weight.to_vec(), bias.map(<[f32]>::to_vec), outputs, inputs))
+    match bias {
+        Some(bias) if bias != outputs => Err(EngineError::width(op, "the bias", outputs, bias)),
+        _ => Ok(()),
+    }
+}
+
+pub(super) fn linear(weight: PackedMatrix, bias: Option<Vec<f32>>) -> Linear {
+    let (outputs, inputs) = (weight.n(), weight.k());
+    Linear::new(outputs, inputs, LinearStorage::Cpu(Arc::new(CpuLinear { weight, bias })))
+}
+
+/// Operand and weight, once they fit.
+pub(super) fn operands<'a>(
+    op: &'static str,
+    x: &'a Tensor,
+    linear: &'a Linear,
+) -> Result<(&'a [f32], &'a CpuLinear), EngineError> {
+    if x.cols() != linear.inputs() {
+        return Err(EngineError::width(op, "the operand", linear.inputs(), x.cols()));
+    }
+    let LinearStorage::Cpu(linear) = linear.storage();
+    Ok((values(op, x)?, linear))
 }
 
 pub(super) fn run(ops: &CpuOps, x: &Tensor, linear: &Linear, epilogue: Epilogue<'_>) -> Result<Tensor, EngineError> {
     const OP: &str = "linear";
-    let (rows, k, n) = (x.rows(), linear.inputs(), linear.outputs());
-    if x.cols() != k {
-        return Err(EngineError::width(OP, "the operand", k, x.cols()));
-    }
-    let LinearStorage::Cpu(weight) = linear.storage();
-    let x = values(OP, x)?;
-    let residual = match epilogue {
-        Epilogue::Residual(residual) if residual.dims() != [rows, n] => {
-            return Err(EngineError::shape(OP, format!("residual {:?} for [{rows}, {n}]", residual.dims())));
+    let (rows, cols) = (x.rows(), linear.outputs());
+    let products = rows * cols * linear.inputs();
+    let (x, linear) = operands(OP, x, linear)?;
+    let epilogue = match epilogue {
+        Epilogue::None => gemm::Epilogue::None,
+        Epilogue::Activation(activation) => gemm::Epilogue::Activation(activation),
+        Epilogue::Residual(residual) if residual.dims() == [rows, cols] => {
+            gemm::Epilogue::Residual(values(OP, residual)?)
         }
-        Epilogue::Residual(residual) => Some(values(OP, residual)?),
-        Epilogue::None | Epilogue::Activation(_) => None,
+        Epilogue::Residual(residual) => {
+            return Err(EngineError::shape(OP, format!("residual {:?} for [{rows}, {cols}]", residual.dims())));
+        }
     };
-    let mut out = ops.buffer(rows, n);
-    ops.workers.for_rows(&mut out, n, |first, out| {
-        for (at, out) in out.chunks_exact_mut(n).enumerate() {
-            let x = &x[(first + at) * k..][..k];
-            for (j, out) in out.iter_mut().enumerate() {
-                let dot: f32 = x.iter().zip(&weight.weight[j * k..][..k]).map(|(x, w)| x * w).sum();
-                *out = dot + weight.bias.as_ref().map_or(0.0, |bias| bias[j]);
-            }
-            if let Some(residual) = residual {
-                out.iter_mut().zip(&residual[(first + at) * n..]).for_each(|(out, add)| *out += add);
-            }
-            if let Epilogue::Activation(activation) = epilogue {
-                activation::apply(out, activation);
-            }
-        }
-    });
-    Ok(tensor(rows, n, out))
-}
-
-fn linear(weight: Vec<f32>, bias: Option<Vec<f32>>, outputs: usize, inputs: usize) -> Linear {
-    Linear::new(outputs, inputs, LinearStorage::Cpu(Arc::new(CpuLinear { weight, bias })))
-}
-
-/// Elements of one output row: all dimensions after the first.
-fn inputs_of(weight: &WeightView<'_>) -> usize {
-    weight.dims.iter().skip(1).product()
-}
-
-fn check_bias(op: &'static str, bias: Option<&[f32]>, outputs: usize) -> Result<(), EngineError> {
-    match bias {
-        Some(bias) if bias.len() != outputs => Err(EngineError::width(op, "the bias", outputs, bias.len())),
-        _ => Ok(()),
-    }
+    let mut out = ops.buffer(rows, cols);
+    ops.workers.run(products, || gemm::gemm(x, &linear.weight, linear.bias.as_deref(), epilogue, &mut out));
+    Ok(tensor(rows, cols, out))
 }

@@ -96,11 +96,20 @@ fn row_of<'a>(op: &'static str, what: &str, x: &'a Tensor, cols: usize) -> Resul
 impl Ops for CpuOps {
     fn upload_linear(
         &self,
-        weights: &[WeightView<'_>],
-        biases: &[WeightView<'_>],
+        weight: &WeightView<'_>,
+        bias: Option<&WeightView<'_>>,
         dtype: DType,
     ) -> Result<Linear, EngineError> {
-        linear::upload(weights, biases, dtype)
+        linear::upload(weight, bias, dtype)
+    }
+
+    fn upload_swiglu(
+        &self,
+        weights: [WeightView<'_>; 2],
+        biases: [WeightView<'_>; 2],
+        dtype: DType,
+    ) -> Result<Linear, EngineError> {
+        swiglu::upload(weights, biases, dtype)
     }
 
     fn upload_linear_f32(

@@ -1,32 +1,49 @@
-//! `silu(gate)·up`, gate and up computed as one projection.
+//! `silu(gate(x))·up(x)`, gate and up computed as one projection.
 
-use super::activation::swish;
-use super::simd::on_best_simd;
-use super::{CpuOps, tensor, values};
-use crate::ops::{Epilogue, Linear};
-use crate::{EngineError, Tensor};
+use super::gemm::{self, PackedMatrix};
+use super::linear::{check, linear, operands};
+use super::{CpuOps, tensor};
+use crate::ops::Linear;
+use crate::{DType, EngineError, Tensor, WeightView};
+
+pub(super) fn upload(
+    weights: [WeightView<'_>; 2],
+    biases: [WeightView<'_>; 2],
+    dtype: DType,
+) -> Result<Linear, EngineError> {
+    const OP: &str = "upload_swiglu";
+    let [gate, up] = &weights;
+    let &[outputs, inputs] = gate.dims else {
+        return Err(EngineError::shape(OP, format!("the gate is {:?}, not a matrix", gate.dims)));
+    };
+    for (weight, bias) in weights.iter().zip(&biases) {
+        check(OP, weight.elements(), Some(bias.elements()), outputs, inputs)?;
+    }
+    let mut bias = Vec::new();
+    biases.iter().for_each(|part| part.extend_f32(&mut bias));
+    let (mut values, mut halves) = (Vec::new(), Vec::new());
+    let packed = match dtype {
+        DType::BF16 => {
+            [gate, up].iter().for_each(|part| part.extend_bf16(&mut halves));
+            PackedMatrix::pack_bf16_pair(&halves, 2 * outputs, inputs)
+        }
+        DType::F32 | DType::F16 => {
+            [gate, up].iter().for_each(|part| part.extend_f32(&mut values));
+            PackedMatrix::pack_f32_pair(&values, 2 * outputs, inputs)
+        }
+    };
+    Ok(linear(packed, Some(bias)))
+}
 
 pub(super) fn run(ops: &CpuOps, x: &Tensor, gate_up: &Linear) -> Result<Tensor, EngineError> {
     const OP: &str = "swiglu";
-    if !gate_up.outputs().is_multiple_of(2) {
-        return Err(EngineError::shape(OP, format!("{} outputs are not two halves", gate_up.outputs())));
+    let (rows, cols) = (x.rows(), gate_up.outputs() / 2);
+    let products = rows * gate_up.outputs() * gate_up.inputs();
+    let (x, gate_up) = operands(OP, x, gate_up)?;
+    if !gate_up.weight.is_pair() {
+        return Err(EngineError::shape(OP, "the projection is not a pair of gate and up"));
     }
-    let both = super::linear::run(ops, x, gate_up, Epilogue::None)?;
-    let (rows, cols) = (both.rows(), gate_up.outputs() / 2);
-    let both = values(OP, &both)?;
     let mut out = ops.buffer(rows, cols);
-    ops.workers.for_rows(&mut out, cols, |first, out| gate_rows(&both[first * 2 * cols..], cols, out));
+    ops.workers.run(products, || gemm::gemm_swiglu(x, &gate_up.weight, gate_up.bias.as_deref(), &mut out));
     Ok(tensor(rows, cols, out))
 }
-
-#[inline(always)]
-fn gate_rows_body(both: &[f32], cols: usize, out: &mut [f32]) {
-    for (both, out) in both.chunks_exact(2 * cols).zip(out.chunks_exact_mut(cols)) {
-        let (gate, up) = both.split_at(cols);
-        for ((out, &gate), &up) in out.iter_mut().zip(gate).zip(up) {
-            *out = swish(gate, 1.0) * up;
-        }
-    }
-}
-
-on_best_simd! { fn gate_rows = gate_rows_body(both: &[f32], cols: usize, out: &mut [f32]) }

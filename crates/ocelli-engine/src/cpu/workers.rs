@@ -7,6 +7,8 @@ use rayon::{ThreadPool, ThreadPoolBuilder};
 /// Elements below which an elementwise operation stays on the calling thread: waking another one
 /// costs some 10 µs, in which one core passes over about that many.
 const INLINE_ELEMENTS: usize = 32 * 1024;
+/// Multiplications below which a product stays on the calling thread; the kernels have the same limit.
+const INLINE_PRODUCTS: usize = 2 << 20;
 /// Pieces for each thread, so that a delayed thread does not hold up the others.
 const PIECES_PER_THREAD: usize = 4;
 
@@ -32,6 +34,14 @@ impl Workers {
 
     pub(crate) fn threads(&self) -> usize {
         self.threads
+    }
+
+    /// Runs `body`, which makes that many multiplications and spreads them itself, in the pool if that gains anything.
+    pub(crate) fn run(&self, products: usize, body: impl FnOnce() + Send) {
+        match &self.pool {
+            Some(pool) if products >= INLINE_PRODUCTS => pool.install(body),
+            _ => body(),
+        }
     }
 
     /// `body(first_row, rows)` over pieces of `out`, whose rows have `cols` elements.
