@@ -8,6 +8,7 @@ use crate::drain::Drain;
 use crate::encoder::{Device, Encoder, EncoderLimits};
 use crate::health::Health;
 use crate::prepare::Prepare;
+use crate::progress_bar::ProgressBar;
 use ocelli_core::lifecycle::{Limits, Table};
 use ocelli_core::scheduler::{Admission, AdmissionLimits, BatchLimits};
 use ocelli_delivery::{ZmqDelivery, ZmqOptions};
@@ -76,8 +77,14 @@ pub async fn start(config: Config) -> Result<Server, StartError> {
     let listener = listen(&config).await?;
     let options = OpenOptions { dtype: config.dtype, image_config: config.image_config.clone() };
     let opened = Arc::new(ocelli_models::open(&config.model_path, &options)?);
-    tracing::info!(architecture = opened.card().architecture, dtype = opened.card().dtype.as_str(), "checkpoint opened");
-    let encoder = load(&config, &opened)?;
+    tracing::info!(architecture = opened.card().architecture, dtype = opened.card().dtype.name(), "checkpoint opened");
+    let (threads, model) = (config.cpu_threads, opened.clone());
+    let encoder = encoder(&config, &opened, move || {
+        let ops = Box::new(CpuOps::new(threads)?);
+        let mut bar = ProgressBar::new();
+        let tower = model.load(ops.as_ref(), &mut |done, total| bar.update(done, total))?;
+        Ok(Device { ops, tower })
+    })?;
     tracing::info!(seconds = began.elapsed().as_secs_f32(), "weights loaded");
     let server = wire(config, &opened, encoder, listener)?;
     tracing::info!(
@@ -95,21 +102,32 @@ async fn listen(config: &Config) -> Result<TcpListener, StartError> {
     TcpListener::bind((host, config.port)).await.map_err(failed)
 }
 
-fn load(config: &Config, opened: &Arc<Opened>) -> Result<Encoder, StartError> {
+/// The same with a device of the caller's making, for programs that bring their own and for tests.
+///
+/// # Errors
+/// The first step that fails.
+pub async fn start_with(
+    config: Config,
+    opened: Arc<Opened>,
+    device: impl FnOnce() -> Result<Device, StartError> + Send + 'static,
+) -> Result<Server, StartError> {
+    let listener = listen(&config).await?;
+    let encoder = encoder(&config, &opened, device)?;
+    wire(config, &opened, encoder, listener)
+}
+
+fn encoder(
+    config: &Config,
+    opened: &Opened,
+    device: impl FnOnce() -> Result<Device, StartError> + Send + 'static,
+) -> Result<Encoder, StartError> {
     let limits = EncoderLimits {
         batch: BatchLimits { max_requests: config.max_batch_requests, max_patches: config.max_batch_patches },
         queue_items: config.max_pending_requests.saturating_mul(config.max_items_per_request),
     };
-    let (threads, of_thread) = (config.cpu_threads, opened.clone());
     let processor = opened.processor();
-    let row_bytes = opened.card().dim * opened.card().dtype.size();
-    let started = Encoder::start(limits, row_bytes, move |p| processor.rows(p.grid), move || {
-        let ops = Box::new(CpuOps::new(threads)?);
-        let mut progress = crate::progress_bar::ProgressBar::new();
-        let tower = of_thread.load(ops.as_ref(), &mut |done, total| progress.update(done, total))?;
-        Ok::<_, StartError>(Device { ops, tower })
-    });
-    started?
+    let row_bytes = opened.card().dim * opened.card().dtype.bytes();
+    Encoder::start(limits, row_bytes, move |prepared| processor.rows(prepared.grid), device)?
 }
 
 fn wire(config: Config, opened: &Opened, encoder: Encoder, listener: TcpListener) -> Result<Server, StartError> {

@@ -161,7 +161,7 @@ fn render(app: &App, wanted: &Wanted, encoded: &Encoded) -> Result<Response, Fau
     Ok(Json(json!({
         "model": app.config.served_model_name,
         "modality": wanted.modality.as_str(),
-        "dtype": app.card.dtype.as_str(),
+        "dtype": app.card.dtype.name(),
         "shape": [rows, app.card.dim],
         "items": items,
         "encoding": encoding,

@@ -18,7 +18,7 @@ pub async fn handle(State(app): State<Arc<App>>) -> Json<Value> {
         "model_type": card.model_type,
         "modalities": card.modalities.iter().map(|m| m.as_str()).collect::<Vec<_>>(),
         "dim": card.dim,
-        "dtype": card.dtype.as_str(),
+        "dtype": card.dtype.name(),
         "patch_size": card.patch_size,
         "merge_size": card.merge_size,
         "temporal_patch_size": card.temporal_patch_size,

@@ -1,12 +1,37 @@
 //! `ocelli serve`: until a signal says otherwise.
 
-use crate::config::Config;
+use crate::config::{Config, ServeFlags};
+use crate::logging;
 use crate::start::{self, StartError};
 use std::process::ExitCode;
 use tokio::signal::unix::{SignalKind, signal};
 
 /// Exit code after a second signal: what was in flight is lost.
 const CUT_SHORT: u8 = 130;
+
+/// Exit code for a command line that is wrong, as clap has it.
+const USAGE: u8 = 2;
+
+/// Reads the settings and serves.
+pub fn main(flags: &ServeFlags) -> ExitCode {
+    let config = match Config::from_process(flags) {
+        Ok(config) => config,
+        Err(why) => return usage(&why.to_string()),
+    };
+    if flags.print_config {
+        print!("{}", config.print());
+        return ExitCode::SUCCESS;
+    }
+    if let Err(why) = logging::init(&flags.logging) {
+        return usage(&why);
+    }
+    run(config)
+}
+
+fn usage(why: &str) -> ExitCode {
+    eprintln!("ocelli: {why}");
+    ExitCode::from(USAGE)
+}
 
 /// Starts a server and serves. The first SIGTERM or SIGINT drains, the second ends the process at once.
 pub fn run(config: Config) -> ExitCode {

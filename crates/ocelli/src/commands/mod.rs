@@ -1,0 +1,4 @@
+//! What the program does, a file a command.
+
+pub mod demo;
+pub mod serve;
