@@ -104,7 +104,8 @@ impl Destination {
         };
         let numeric = !port.is_empty() && port.bytes().all(|b| b.is_ascii_digit());
         let port = if numeric { port.parse().ok() } else { None };
-        Self::new(host, port.ok_or_else(|| DestinationError::Port(clip(text)))?)
+        let port = port.filter(|p| *p != 0).ok_or_else(|| DestinationError::Port(clip(text)))?;
+        Self::new(host, port).map_err(|_| shape())
     }
 
     /// Name or address, without brackets.

@@ -5,6 +5,7 @@
 
 use crate::app::App;
 use crate::deliver::{self, Outbound};
+use crate::prepare::PreparedItem;
 use crate::request::{EncodeRequest, Item, Recipients};
 use crate::trace::RequestLog;
 use futures_util::stream::{self, StreamExt, TryStreamExt};
@@ -82,11 +83,8 @@ pub async fn encode_items(
     if modality != Modality::Image {
         return Err(Fault::new(Reason::UnsupportedModality, format!("{modality} is not supported by this version")));
     }
-    let prepared = stream::iter(items.iter().enumerate())
-        .map(|(i, item)| async move { app.prepare.item(item).await.map_err(|fault| fault.at(ItemIdx(i))) })
-        .buffered(ITEMS_IN_PREPARATION)
-        .try_collect::<Vec<_>>()
-        .await?;
+    let jobs: Vec<_> = items.iter().enumerate().map(|(i, item)| prepare(app, i, item)).collect();
+    let prepared: Vec<_> = stream::iter(jobs).buffered(ITEMS_IN_PREPARATION).try_collect().await?;
     let grids: Vec<GridThw> = prepared.iter().map(|p| p.prepared.grid).collect();
     let sizes = prepared.iter().map(|p| p.size).collect();
     let rows: usize = grids.iter().map(|grid| app.processor.rows(*grid)).sum();
@@ -104,6 +102,10 @@ pub async fn encode_items(
     }
     let rows = Staged::join(parts);
     Ok(Encoded { rows, grids, sizes })
+}
+
+async fn prepare(app: &App, index: usize, item: &Item) -> Result<PreparedItem, Fault> {
+    app.prepare.item(item).await.map_err(|fault| fault.at(ItemIdx(index)))
 }
 
 /// What the request itself carries: `data:` URLs, base64, uploads.

@@ -132,7 +132,7 @@ fn encoder(
 
 fn wire(config: Config, opened: &Opened, encoder: Encoder, listener: TcpListener) -> Result<Server, StartError> {
     let policy = FetchPolicy {
-        allowed_domains: config.allowed_media_domains.clone(),
+        allowed_domains: (!config.allowed_media_domains.is_empty()).then(|| config.allowed_media_domains.clone()),
         allow_private_addresses: config.allow_private_media_addresses,
         allowed_local_path: config.allowed_local_media_path.clone(),
         max_bytes: config.max_media_bytes,

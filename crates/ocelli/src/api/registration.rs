@@ -21,7 +21,8 @@ pub async fn receive_url(State(app): State<Arc<App>>, headers: HeaderMap, raw: B
     match register(&app, &fields).await {
         Ok(()) => answer::done(),
         Err(fault) => {
-            tracing::warn!(req_id = fields.get("req_id").and_then(Value::as_str), reason = fault.reason.as_str(), %fault, "registration refused");
+            let id = fields.get("req_id").and_then(|id| id.as_str()).unwrap_or_default();
+            tracing::warn!(req_id = id, reason = fault.reason.as_str(), %fault, "registration refused");
             answer::error(&fault, fields.get("req_id"))
         }
     }
