@@ -10,10 +10,6 @@ use rayon::prelude::*;
 use std::cell::RefCell;
 use std::ops::Range;
 
-/// What a block's rows are apart beyond their length: four floats let the broadcasts of a tile's rows
-/// come from different banks of L1.
-const ROW_GAP: usize = 4;
-
 #[derive(Default)]
 struct Memory {
     rows: Scratch,
@@ -62,7 +58,7 @@ impl Product<'_> {
         let sums = memory.sums.lines(panels.len() * strips * ROWS);
         for from in (0..k).step_by(depth) {
             let depth = depth.min(k - from);
-            let stride = depth.next_multiple_of(PANEL) + ROW_GAP;
+            let stride = depth.next_multiple_of(PANEL);
             let x = memory.rows.values(rows.len() * stride);
             for (copy, row) in x.chunks_exact_mut(stride).zip(rows.clone()) {
                 copy[..depth].copy_from_slice(&self.x[row * k + from..][..depth]);
@@ -74,6 +70,7 @@ impl Product<'_> {
                 let mut next = next.chunks(depth.div_ceil(strips));
                 for ((strip, x), tile) in (0..strips).zip(x.chunks(ROWS * stride)).zip(&mut tiles) {
                     kernel::prefetch(next.next().unwrap_or_default());
+                    kernel::prefetch(tile);
                     let height = ROWS.min(rows.len() - strip * ROWS);
                     let (c, first) = (flat(tile), from == 0);
                     kernel::accumulate(self.isa, height, x, stride, lines_of(panel), c, PANEL, first);

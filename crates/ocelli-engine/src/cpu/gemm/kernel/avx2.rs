@@ -3,6 +3,9 @@
 use crate::cpu::gemm::packed::{HALF, Line};
 use std::arch::x86_64::*;
 
+/// Lines of one turn of the loop: the end of a short loop is then foreseen, and addresses are computed rarely.
+const UNROLL: usize = 4;
+
 /// # Safety
 /// The machine has AVX2 and FMA. `ROWS` rows of `depth` values, `a_stride` apart, can be read from `a`, `depth` lines
 /// from `b`; `ROWS` rows of 16 values, `c_stride` apart, can be read and written at `c`.
@@ -17,15 +20,16 @@ pub(super) unsafe fn accumulate<L: Line, const ROWS: usize>(
     first: bool,
 ) {
     let mut sums = [[_mm256_setzero_ps(); 2]; ROWS];
-    for p in 0..depth {
-        // SAFETY: `p` is within the lines of `b` and the rows of `a`. A line is aligned to its size.
-        unsafe {
-            let (left, right) = load(b.add(p));
-            for (i, sums) in sums.iter_mut().enumerate() {
-                let x = _mm256_set1_ps(*a.add(i * a_stride + p));
-                sums[0] = _mm256_fmadd_ps(x, left, sums[0]);
-                sums[1] = _mm256_fmadd_ps(x, right, sums[1]);
+    // SAFETY: `p` is within the lines of `b` and the rows of `a`.
+    unsafe {
+        let whole = depth - depth % UNROLL;
+        for p in (0..whole).step_by(UNROLL) {
+            for p in p..p + UNROLL {
+                multiply(&mut sums, a.add(p), a_stride, b.add(p));
             }
+        }
+        for p in whole..depth {
+            multiply(&mut sums, a.add(p), a_stride, b.add(p));
         }
     }
     for (i, sums) in sums.iter().enumerate() {
@@ -36,6 +40,29 @@ pub(super) unsafe fn accumulate<L: Line, const ROWS: usize>(
                 let sum = if first { sum } else { _mm256_add_ps(_mm256_loadu_ps(c), sum) };
                 _mm256_storeu_ps(c, sum);
             }
+        }
+    }
+}
+
+/// One line times a column of `ROWS` values, `a_stride` apart.
+///
+/// # Safety
+/// They can be read.
+#[inline]
+#[target_feature(enable = "avx2,fma")]
+unsafe fn multiply<L: Line, const ROWS: usize>(
+    sums: &mut [[__m256; 2]; ROWS],
+    a: *const f32,
+    a_stride: usize,
+    b: *const L,
+) {
+    // SAFETY: by contract.
+    unsafe {
+        let (left, right) = load(b);
+        for (i, sums) in sums.iter_mut().enumerate() {
+            let x = _mm256_set1_ps(*a.add(i * a_stride));
+            sums[0] = _mm256_fmadd_ps(x, left, sums[0]);
+            sums[1] = _mm256_fmadd_ps(x, right, sums[1]);
         }
     }
 }
