@@ -9,8 +9,24 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 use tokio::sync::{OwnedSemaphorePermit, oneshot};
 
-/// What the caller hears.
-pub(super) type Reply = oneshot::Sender<Result<(), DeliveryError>>;
+/// Who waits for a message's end, and the room that the message takes in the engine.
+pub(super) struct Caller {
+    pub(super) reply: oneshot::Sender<Result<(), DeliveryError>>,
+    pub(super) permit: OwnedSemaphorePermit,
+}
+
+impl Caller {
+    /// The room is given back first, so that whoever hears of the end finds it free.
+    pub(super) fn hear(self, ended: Result<(), DeliveryError>) {
+        drop(self.permit);
+        // an error means that the caller has left
+        let _ = self.reply.send(ended);
+    }
+
+    fn has_left(&self) -> bool {
+        self.reply.is_closed()
+    }
+}
 
 /// A message on its way to the owner thread or in a queue of it.
 pub(super) struct Job {
@@ -20,17 +36,14 @@ pub(super) struct Job {
     /// Frame 1, if there is one.
     pub(super) rows: Option<Staged>,
     pub(super) deadline: Instant,
-    pub(super) reply: Reply,
-    /// Room in the engine; given back when the message ends.
-    pub(super) permit: OwnedSemaphorePermit,
+    pub(super) caller: Caller,
 }
 
 /// A message that libzmq has.
 pub(super) struct Flying {
     number: u64,
     deadline: Instant,
-    reply: Reply,
-    _permit: OwnedSemaphorePermit,
+    caller: Caller,
 }
 
 /// How a socket is given up.
@@ -109,7 +122,7 @@ impl Endpoint {
     /// Drops messages that nobody waits for and libzmq does not have.
     pub(super) fn skip_abandoned(&mut self) -> usize {
         let before = self.queue.len();
-        self.queue.retain(|job| !job.reply.is_closed());
+        self.queue.retain(|job| !job.caller.has_left());
         before - self.queue.len()
     }
 
@@ -126,7 +139,7 @@ impl Endpoint {
     ) -> Result<usize, DeliveryError> {
         let mut skipped = 0;
         while let Some(job) = self.queue.front() {
-            if job.reply.is_closed() {
+            if job.caller.has_left() {
                 self.queue.pop_front();
                 skipped += 1;
                 continue;
@@ -138,8 +151,8 @@ impl Endpoint {
                 Err(libc::EAGAIN) => break,
                 Err(why) => return Err(DeliveryError::System { what: "cannot send", why: error_text(why) }),
             }
-            if let Some(Job { deadline, reply, permit, .. }) = self.queue.pop_front() {
-                self.flying.push_back(Flying { number: ticket.number, deadline, reply, _permit: permit });
+            if let Some(Job { deadline, caller, .. }) = self.queue.pop_front() {
+                self.flying.push_back(Flying { number: ticket.number, deadline, caller });
                 self.last_used = now;
             }
         }
@@ -150,7 +163,7 @@ impl Endpoint {
     pub(super) fn landed(&mut self, number: u64, now: Instant) -> bool {
         let Some(place) = self.flying.iter().position(|sent| sent.number == number) else { return false };
         if let Some(sent) = self.flying.remove(place) {
-            let _ = sent.reply.send(Ok(()));
+            sent.caller.hear(Ok(()));
         }
         self.last_used = now;
         true
@@ -166,7 +179,7 @@ impl Endpoint {
         let mut expired = 0;
         while self.queue.front().is_some_and(|job| job.deadline <= now) {
             if let Some(job) = self.queue.pop_front() {
-                let _ = job.reply.send(Err(DeliveryError::TimedOut(limit)));
+                job.caller.hear(Err(DeliveryError::TimedOut(limit)));
                 expired += 1;
             }
         }
@@ -182,10 +195,10 @@ impl Endpoint {
         for sent in flying {
             if sent.deadline <= now {
                 lost.timed_out += 1;
-                let _ = sent.reply.send(Err(DeliveryError::TimedOut(limit)));
+                sent.caller.hear(Err(DeliveryError::TimedOut(limit)));
             } else {
                 lost.otherwise += 1;
-                let _ = sent.reply.send(Err(why.clone()));
+                sent.caller.hear(Err(why.clone()));
             }
         }
         (queue, lost)

@@ -30,9 +30,10 @@ pub use options::ZmqOptions;
 pub use stats::ZmqStats;
 
 use crate::{Delivery, DeliveryError, Message, SendFuture, SendReport, pickle};
+use endpoint::{Caller, Job};
 use landing::Landing;
 use ocelli_core::Destination;
-use owner::{Command, Job, Owner};
+use owner::{Command, Owner};
 use stats::Counters;
 use std::sync::Arc;
 use std::sync::mpsc::{SyncSender, sync_channel};
@@ -90,7 +91,7 @@ impl ZmqDelivery {
         };
         let bytes = header.len() + rows.as_ref().map_or(0, crate::Staged::len);
         let (reply, ended) = oneshot::channel();
-        let job = Job { address, header, rows, deadline, reply, permit };
+        let job = Job { address, header, rows, deadline, caller: Caller { reply, permit } };
         self.commands.try_send(Command::Send(job)).map_err(|_| DeliveryError::Closed)?;
         self.landing.wake();
         ended.await.unwrap_or(Err(DeliveryError::Closed))?;

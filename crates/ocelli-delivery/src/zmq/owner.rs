@@ -2,8 +2,7 @@
 //! time. It waits in one place, the poll at the end of a turn.
 
 use super::ZmqOptions;
-pub(super) use super::endpoint::Job;
-use super::endpoint::{Endpoint, Lost};
+use super::endpoint::{Endpoint, Job, Lost};
 use super::frame::this_thread_owns_sockets;
 use super::landing::Landing;
 use super::stats::{Counters, add};
@@ -262,7 +261,7 @@ impl Owner {
 
     fn fail(&self, queue: VecDeque<Job>, why: &DeliveryError) {
         add(&self.counters.failed, queue.len() as u64);
-        queue.into_iter().for_each(|job| drop(job.reply.send(Err(why.clone()))));
+        queue.into_iter().for_each(|job| job.caller.hear(Err(why.clone())));
     }
 
     fn count(&self, lost: &Lost) {
