@@ -2,6 +2,7 @@
 //!
 //! `OCELLI_WRITE_SNAPSHOTS=1` writes the files anew; what changed has then to be shown to the real receiver
 //! (`scripts/check_pickle.py`).
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)] // helpers of tests are tests
 
 use ocelli_core::{GridThw, Modality, ReqId};
 use ocelli_delivery::{Embedding, Failure, Message, Part, Staged, WireDtype, pickle};

@@ -1,6 +1,7 @@
 //! What every backend must do, each behaviour written once; zmq is the one that there is.
 //! The receivers are real PULL sockets, but where a test must rule over each byte. Nothing sleeps: what
 //! takes time is waited for, with a limit.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)] // helpers of tests are tests
 
 mod support;
 

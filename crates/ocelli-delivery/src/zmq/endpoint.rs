@@ -159,14 +159,11 @@ impl Endpoint {
         Ok(skipped)
     }
 
-    /// libzmq has sent a message. False when it is none of ours: a try that was taken back.
-    pub(super) fn landed(&mut self, number: u64, now: Instant) -> bool {
-        let Some(place) = self.flying.iter().position(|sent| sent.number == number) else { return false };
-        if let Some(sent) = self.flying.remove(place) {
-            sent.caller.hear(Ok(()));
-        }
+    /// libzmq has sent a message: who waits for that. `None` when it is none of ours: a try that was taken back.
+    pub(super) fn landed(&mut self, number: u64, now: Instant) -> Option<Caller> {
+        let place = self.flying.iter().position(|sent| sent.number == number)?;
         self.last_used = now;
-        true
+        self.flying.remove(place).map(|sent| sent.caller)
     }
 
     /// Whether something that libzmq has is out of time: only giving up the socket frees its memory.
@@ -174,34 +171,21 @@ impl Endpoint {
         self.flying.front().is_some_and(|sent| sent.deadline <= now)
     }
 
-    /// Fails what has waited too long without libzmq having it. Returns how many.
-    pub(super) fn expire_queue(&mut self, now: Instant, limit: Duration) -> usize {
-        let mut expired = 0;
+    /// Takes out what has waited too long without libzmq having it.
+    pub(super) fn expired(&mut self, now: Instant) -> Vec<Caller> {
+        let mut expired = Vec::new();
         while self.queue.front().is_some_and(|job| job.deadline <= now) {
-            if let Some(job) = self.queue.pop_front() {
-                job.caller.hear(Err(DeliveryError::TimedOut(limit)));
-                expired += 1;
-            }
+            expired.extend(self.queue.pop_front().map(|job| job.caller));
         }
         expired
     }
 
-    /// Gives up the socket and what libzmq has; returns the queue, which is untouched by that, and how many
-    /// failed by time-out and otherwise.
-    pub(super) fn give_up(self, why: &DeliveryError, now: Instant, limit: Duration) -> (VecDeque<Job>, Lost) {
-        let Self { socket, queue, flying, .. } = self;
-        close(socket, Farewell::Now);
-        let mut lost = Lost::default();
-        for sent in flying {
-            if sent.deadline <= now {
-                lost.timed_out += 1;
-                sent.caller.hear(Err(DeliveryError::TimedOut(limit)));
-            } else {
-                lost.otherwise += 1;
-                sent.caller.hear(Err(why.clone()));
-            }
-        }
-        (queue, lost)
+    /// Gives up the socket and what libzmq has of it, and sorts what was lost by whether its time was up.
+    pub(super) fn give_up(self, now: Instant) -> GivenUp {
+        close(self.socket, Farewell::Now);
+        let (timed_out, lost): (Vec<_>, Vec<_>) = self.flying.into_iter().partition(|sent| sent.deadline <= now);
+        let callers = |sent: Vec<Flying>| sent.into_iter().map(|sent| sent.caller).collect();
+        GivenUp { queue: self.queue, timed_out: callers(timed_out), lost: callers(lost) }
     }
 
     /// Closes a socket that has nothing more to do.
@@ -210,11 +194,12 @@ impl Endpoint {
     }
 }
 
-/// Messages that were given up with a socket.
-#[derive(Debug, Default)]
-pub(super) struct Lost {
-    pub(super) timed_out: usize,
-    pub(super) otherwise: usize,
+/// What remains of an endpoint whose socket was given up.
+pub(super) struct GivenUp {
+    /// Untouched: libzmq never had it.
+    pub(super) queue: VecDeque<Job>,
+    pub(super) timed_out: Vec<Caller>,
+    pub(super) lost: Vec<Caller>,
 }
 
 fn close(socket: zmq::Socket, farewell: Farewell) {

@@ -2,7 +2,7 @@
 //! time. It waits in one place, the poll at the end of a turn.
 
 use super::ZmqOptions;
-use super::endpoint::{Endpoint, Job, Lost};
+use super::endpoint::{Caller, Endpoint, GivenUp, Job};
 use super::frame::this_thread_owns_sockets;
 use super::landing::Landing;
 use super::stats::{Counters, add};
@@ -99,8 +99,10 @@ impl Owner {
         }
         for l in landed.iter().filter(|l| !l.lost) {
             let endpoint = self.endpoints.get_mut(&l.ticket.address);
-            if endpoint.is_some_and(|endpoint| endpoint.landed(l.ticket.number, now)) {
+            if let Some(caller) = endpoint.and_then(|endpoint| endpoint.landed(l.ticket.number, now)) {
+                // counted first, here and everywhere, so that whoever hears of it finds it counted
                 add(&self.counters.sent, 1);
+                caller.hear(Ok(()));
             }
         }
         for address in broken {
@@ -128,7 +130,7 @@ impl Owner {
     fn accept(&mut self, job: Job, now: Instant) {
         match self.endpoint(job.address, now) {
             Ok(endpoint) => endpoint.push(job),
-            Err(why) => self.fail([job].into(), &why),
+            Err(why) => self.fail(vec![job.caller], &why),
         }
     }
 
@@ -158,20 +160,18 @@ impl Owner {
     }
 
     fn expire(&mut self, now: Instant) {
-        let limit = self.options.send_timeout;
-        let mut stuck = Vec::new();
-        let mut dead = Vec::new();
+        let (mut expired, mut stuck, mut dead) = (Vec::new(), Vec::new(), Vec::new());
         for (address, endpoint) in &mut self.endpoints {
-            let expired = endpoint.expire_queue(now, limit) as u64;
-            add(&self.counters.timed_out, expired);
-            add(&self.counters.failed, expired);
+            let before = expired.len();
+            expired.append(&mut endpoint.expired(now));
             if endpoint.is_stuck(now) {
                 stuck.push(*address);
-            } else if expired > 0 && endpoint.is_idle() {
+            } else if expired.len() > before && endpoint.is_idle() {
                 // it never connected: the next message starts afresh
                 dead.push(*address);
             }
         }
+        self.time_out(expired);
         stuck.into_iter().for_each(|address| self.renew(address, &DeliveryError::ConnectionLost, now));
         dead.iter().for_each(|address| drop(self.endpoints.remove(address)));
     }
@@ -179,8 +179,9 @@ impl Owner {
     /// Gives up a socket with all that libzmq has of it; what still waits gets a new one.
     fn renew(&mut self, address: SocketAddr, why: &DeliveryError, now: Instant) {
         let Some(endpoint) = self.endpoints.remove(&address) else { return };
-        let (queue, lost) = endpoint.give_up(why, now, self.options.send_timeout);
-        self.count(&lost);
+        let GivenUp { queue, timed_out, lost } = endpoint.give_up(now);
+        self.time_out(timed_out);
+        self.fail(lost, why);
         if queue.is_empty() {
             return;
         }
@@ -190,7 +191,7 @@ impl Owner {
                 queue.into_iter().for_each(|job| endpoint.push(job));
                 self.endpoints.insert(address, endpoint);
             }
-            Err(why) => self.fail(queue, &why),
+            Err(why) => self.fail(callers(queue), &why),
         }
     }
 
@@ -246,9 +247,10 @@ impl Owner {
                 endpoint.retire();
                 continue;
             }
-            let (queue, lost) = endpoint.give_up(&DeliveryError::Closed, now, self.options.send_timeout);
-            self.count(&lost);
-            self.fail(queue, &DeliveryError::Closed);
+            let GivenUp { queue, timed_out, lost } = endpoint.give_up(now);
+            self.time_out(timed_out);
+            self.fail(lost, &DeliveryError::Closed);
+            self.fail(callers(queue), &DeliveryError::Closed);
         }
         self.show();
         let Self { context, waiting_for_close, .. } = self;
@@ -259,14 +261,14 @@ impl Owner {
         }
     }
 
-    fn fail(&self, queue: VecDeque<Job>, why: &DeliveryError) {
-        add(&self.counters.failed, queue.len() as u64);
-        queue.into_iter().for_each(|job| job.caller.hear(Err(why.clone())));
+    fn fail(&self, callers: Vec<Caller>, why: &DeliveryError) {
+        add(&self.counters.failed, callers.len() as u64);
+        callers.into_iter().for_each(|caller| caller.hear(Err(why.clone())));
     }
 
-    fn count(&self, lost: &Lost) {
-        add(&self.counters.timed_out, lost.timed_out as u64);
-        add(&self.counters.failed, (lost.timed_out + lost.otherwise) as u64);
+    fn time_out(&self, callers: Vec<Caller>) {
+        add(&self.counters.timed_out, callers.len() as u64);
+        self.fail(callers, &DeliveryError::TimedOut(self.options.send_timeout));
     }
 
     fn show(&self) {
@@ -275,4 +277,8 @@ impl Owner {
         self.counters.queued.store(sum(Endpoint::queued), Relaxed);
         self.counters.in_flight.store(sum(Endpoint::in_flight), Relaxed);
     }
+}
+
+fn callers(queue: VecDeque<Job>) -> Vec<Caller> {
+    queue.into_iter().map(|job| job.caller).collect()
 }
