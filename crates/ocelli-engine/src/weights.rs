@@ -234,7 +234,7 @@ fn read_header(file: &Path, map: &[u8]) -> Result<(Metadata, usize), EngineError
     }
     let Some(header) = rest.get(..length as usize) else { return Err(truncated(8 + length)) };
     let metadata: Metadata = serde_json::from_slice(header).map_err(|why| bad(why.to_string()))?;
-    let expected = 8 + length + metadata.data_len() as u64;
+    let expected = (8 + length).saturating_add(metadata.data_len() as u64);
     if found < expected {
         return Err(truncated(expected));
     }

@@ -1,6 +1,6 @@
 //! Forward time of towers on random weights: one of Qwen2.5-VL's real layer sizes, and the golden tiny one.
 //!
-//! `cargo bench -p ocelli-models --bench tower [-- THREADS]`
+//! `cargo bench -p ocelli-models --bench tower [-- THREADS [PART OF A NAME]]`
 
 #![expect(clippy::expect_used, reason = "a bench has no input but its own")]
 
@@ -20,8 +20,10 @@ const MLP: usize = 3420;
 const OUT: usize = 2048;
 
 fn main() {
-    // cargo passes --bench; a number is ours
-    let threads = std::env::args().skip(1).find_map(|arg| arg.parse().ok()).unwrap_or(2);
+    // cargo passes --bench of its own
+    let mut args = std::env::args().skip(1).filter(|arg| arg != "--bench");
+    let threads = args.next().and_then(|arg| arg.parse().ok()).unwrap_or(2);
+    let wanted = args.next().unwrap_or_default();
     let golden = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/golden/checkpoints");
     let large = tempfile::tempdir().expect("a temporary directory");
     write_checkpoint(large.path(), &golden.join("qwen2_5_vl"));
@@ -30,6 +32,9 @@ fn main() {
         ("1280 wide, 4 layers, 64 patches", large.path(), GridThw::new(1, 8, 8), 30),
         ("golden tiny qwen2_5_vl, 64 patches", &golden.join("qwen2_5_vl"), GridThw::new(1, 8, 8), 2000),
     ] {
+        if !name.contains(&wanted) {
+            continue;
+        }
         for dtype in [DType::F32, DType::BF16] {
             let (best, median, load) = measure(dir, dtype, grid, runs, threads);
             println!("{name}, {dtype}, {threads} threads: best {best:.2?}, median {median:.2?}, load {load:.2?}");

@@ -54,6 +54,12 @@ impl Broken {
         std::fs::write(self.file("model.safetensors"), bytes).unwrap();
     }
 
+    /// Weights of this header and no elements.
+    fn header(&self, header: &str) {
+        let bytes = [&(header.len() as u64).to_le_bytes(), header.as_bytes()].concat();
+        std::fs::write(self.file("model.safetensors"), bytes).unwrap();
+    }
+
     fn bytes(&self, name: &str, change: impl FnOnce(&mut Vec<u8>)) {
         let mut bytes = std::fs::read(self.file(name)).unwrap();
         change(&mut bytes);
@@ -71,6 +77,16 @@ impl Broken {
         let dir = format!("{}/", self.0.path().display());
         sentence.replace(&dir, "").replace(self.0.path().to_str().unwrap(), "DIR")
     }
+}
+
+/// A header whose sizes fit one by one and whose sum is 4 bytes short of what 64 bits hold.
+fn huge_tensors() -> String {
+    let tensors = (0..16u64).map(|i| {
+        let (start, elements) = (i << 60, if i < 15 { 1u64 << 58 } else { (1 << 58) - 1 });
+        let end = start + 4 * elements;
+        format!(r#""visual.{i}":{{"dtype":"F32","shape":[{elements}],"data_offsets":[{start},{end}]}}"#)
+    });
+    format!("{{{}}}", tensors.collect::<Vec<_>>().join(","))
 }
 
 type Row = (&'static str, fn(&Broken), &'static str);
@@ -112,6 +128,10 @@ const SINGLE_FILE: &[Row] = &[
         "model.safetensors is not a valid safetensors file: 1 bytes follow its last tensor"),
     ("another kind of file", |b| b.bytes("model.safetensors", |bytes| bytes[..8].fill(0xff)),
         "model.safetensors is not a valid safetensors file: its header claims 18446744073709551615 bytes"),
+    ("tensors of 2⁶⁴ bytes", |b| b.header(&huge_tensors()),
+        "model.safetensors is truncated: it has "),
+    ("overlapping tensors", |b| b.header(r#"{"visual.a":{"dtype":"F32","shape":[2],"data_offsets":[0,8]},"visual.b":{"dtype":"F32","shape":[2],"data_offsets":[4,12]}}"#),
+        "model.safetensors is not a valid safetensors file: invalid offset"),
     ("header that is not JSON", |b| b.bytes("model.safetensors", |bytes| bytes[8] = b'!'),
         "model.safetensors is not a valid safetensors file: expected value at line 1 column 1"),
     ("a tensor missing", |b| b.tensors(|t| { t.remove("visual.blocks.1.mlp.fc1.bias"); }),

@@ -24,8 +24,8 @@ impl CpuBuffer {
     /// Little-endian bytes.
     pub(crate) fn to_bytes(&self) -> Vec<u8> {
         match self {
-            Self::F32(values) => values.iter().flat_map(|value| value.to_le_bytes()).collect(),
-            Self::Half(bits) => bits.iter().flat_map(|bits| bits.to_le_bytes()).collect(),
+            Self::F32(values) => values.iter().map(|value| value.to_le_bytes()).collect::<Vec<_>>().into_flattened(),
+            Self::Half(bits) => bits.iter().map(|bits| bits.to_le_bytes()).collect::<Vec<_>>().into_flattened(),
         }
     }
 }
