@@ -23,6 +23,8 @@ use std::ops::Range;
 const KEYS: usize = 256;
 /// Queries of a block: 72 KiB of scores; a window of 64 is one block.
 const QUERIES: usize = 12 * ROWS;
+/// Rows from which on memory is asked for ahead.
+const AHEAD: usize = 8;
 /// Tasks for each thread, where there are more heads and segments.
 const TASKS_PER_THREAD: usize = 16;
 /// Multiplications below which everything runs on the calling thread.
@@ -93,6 +95,15 @@ fn run(isa: Isa, qkv: &[f32], segments: &[usize], heads: usize, head_dim: usize,
 }
 
 impl Attention<'_> {
+    /// The result's elements of one head of one row, which belong to the one task of its head and segment.
+    #[allow(clippy::mut_from_ref)] // as `Out` says
+    fn out(&self, row: usize, head: usize) -> &mut [f32] {
+        let dim = self.head_dim;
+        // SAFETY: `rows·heads·dim` elements, as checked; `row` is in the task's segment, and no other task has that segment
+        // and head. The task holds one such slice at a time.
+        unsafe { std::slice::from_raw_parts_mut(self.out.0.add((row * self.heads + head) * dim), dim) }
+    }
+
     fn head(&self, memory: &mut Memory, segment: Range<usize>, head: usize) {
         let (len, dim, dim_panels) = (segment.len(), self.head_dim, self.head_dim.div_ceil(PANEL));
         let stride = 3 * self.heads * dim;
@@ -111,6 +122,8 @@ impl Attention<'_> {
         for first in segment.clone().step_by(QUERIES) {
             let rows = first..(first + QUERIES).min(segment.end);
             for (to, row) in queries.chunks_exact_mut(q_stride).zip(rows.clone()) {
+                kernel::prefetch(&part(0, (row + AHEAD).min(segment.end - 1))[..dim]);
+                kernel::prefetch(self.out(row, head));
                 for (to, &value) in to.iter_mut().zip(&part(0, row)[..dim]) {
                     *to = value * self.scale;
                 }
@@ -136,11 +149,8 @@ impl Attention<'_> {
                 }
             }
             for (i, row) in rows.enumerate() {
-                let at = (row * self.heads + head) * dim;
-                // SAFETY: `at + dim ≤ rows·heads·dim`, the length checked; this row of this head is written by this task only.
-                let out = unsafe { std::slice::from_raw_parts_mut(self.out.0.add(at), dim) };
                 let share = seen[i].total.recip();
-                for (out, &sum) in out.iter_mut().zip(&sums[i * o_stride..]) {
+                for (out, &sum) in self.out(row, head).iter_mut().zip(&sums[i * o_stride..]) {
                     *out = sum * share;
                 }
             }

@@ -1,13 +1,16 @@
 //! Keys and values of one head as panels.
 
-use crate::cpu::gemm::kernel::Isa;
+use super::AHEAD;
+use crate::cpu::gemm::kernel::{Isa, prefetch};
 use crate::cpu::gemm::packed::{F32Line, PANEL};
 
 /// Panels of 16 keys: a line for each of the `dim` elements. `len` rows of `from`, `stride` apart. Keys beyond the end
 /// repeat the last one; their scores are not looked at.
 pub(super) fn transpose(isa: Isa, from: &[f32], stride: usize, len: usize, panels: &mut [F32Line], dim: usize) {
     for (panel, lines) in panels.chunks_exact_mut(dim).enumerate() {
-        let rows: [&[f32]; PANEL] = std::array::from_fn(|j| &from[(panel * PANEL + j).min(len - 1) * stride..][..dim]);
+        let row = |row: usize| &from[row.min(len - 1) * stride..][..dim];
+        let rows: [&[f32]; PANEL] = std::array::from_fn(|j| row(panel * PANEL + j));
+        (0..PANEL).for_each(|j| prefetch(row((panel + 1) * PANEL + j)));
         let done = match isa {
             Isa::Portable => 0,
             // SAFETY: `Isa::Avx2` exists only where AVX2 was detected.
@@ -23,6 +26,7 @@ pub(super) fn transpose(isa: Isa, from: &[f32], stride: usize, len: usize, panel
 /// Panels of 16 elements: a line for each of `len` rows of `from`, which are `stride` apart and `dim` long; zeros beyond.
 pub(super) fn split(from: &[f32], stride: usize, dim: usize, len: usize, panels: &mut [F32Line]) {
     for row in 0..len {
+        prefetch(&from[(row + AHEAD).min(len - 1) * stride..][..dim]);
         let (chunks, rest) = from[row * stride..][..dim].as_chunks::<PANEL>();
         let mut lines = panels[row..].iter_mut().step_by(len);
         for (chunk, line) in chunks.iter().zip(&mut lines) {

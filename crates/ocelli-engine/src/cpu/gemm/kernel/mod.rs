@@ -72,15 +72,15 @@ pub(in crate::cpu) fn accumulate<L: Line>(
     }
 }
 
-/// Asks for lines that will be needed soon.
+/// Asks for values that will be needed soon: rows far apart are beyond what the hardware foresees.
 #[inline]
-pub(in crate::cpu) fn prefetch<L: Line>(lines: &[L]) {
+pub(in crate::cpu) fn prefetch<T>(values: &[T]) {
     #[cfg(target_arch = "x86_64")]
-    for line in lines.iter().step_by(64 / size_of::<L>()) {
+    for value in values.iter().step_by(64 / size_of::<T>()) {
         use std::arch::x86_64::{_MM_HINT_T1, _mm_prefetch};
         // SAFETY: a hint, on an address within a slice.
-        unsafe { _mm_prefetch::<_MM_HINT_T1>(std::ptr::from_ref(line).cast()) }
+        unsafe { _mm_prefetch::<_MM_HINT_T1>(std::ptr::from_ref(value).cast()) }
     }
     #[cfg(not(target_arch = "x86_64"))]
-    let _ = lines;
+    let _ = values;
 }
