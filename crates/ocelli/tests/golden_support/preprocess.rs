@@ -20,6 +20,8 @@ pub fn run(folder: &Folder, report: &mut Report) {
             processors.insert(name.clone(), made.unwrap_or_else(|e| panic!("{name}: {e}")));
         }
     }
+    let media_manifest = folder.json("media/manifest.json");
+    let optional = |media: &str| media_manifest["media"][media]["optional"].as_bool() == Some(true);
     let mut tensors = Tensors::default();
     for case in manifest["cases"].as_array().expect("cases") {
         let (media, name) = (text(case, "media"), text(case, "processor"));
@@ -28,6 +30,10 @@ pub fn run(folder: &Folder, report: &mut Report) {
             report.skip(&format!("preprocessing: {name}, {}", text(case, "modality")));
             continue;
         };
+        if optional(media) && decode(folder, media).is_err() {
+            report.skip("optional image formats");
+            continue;
+        }
         let family = format!("preprocess {name}");
         let outcome = decode(folder, media).and_then(|picture| {
             check(folder, report, &mut tensors, processor, case, &picture, &family)
