@@ -105,13 +105,13 @@ impl<'a> Config<'a> {
         Ok(None)
     }
 
-    /// `[channels, …]`-like facts that must divide.
-    pub(crate) fn divides(self, name: &str, value: usize, by: usize) -> Result<usize, ModelError> {
-        if value.is_multiple_of(by) {
-            Ok(value / by)
-        } else {
-            Err(self.bad(name, format!("is {value}, which {by} does not divide")))
+    /// Size of a head of the `heads` that share `dim`, the value of field `name`; rotary angles come in
+    /// quarters of it.
+    pub(crate) fn head_dim(self, name: &str, dim: usize, heads: usize) -> Result<usize, ModelError> {
+        if dim.is_multiple_of(4 * heads) {
+            return Ok(dim / heads);
         }
+        Err(self.bad(name, format!("is {dim}, not a multiple of 4 for each of num_heads {heads}")))
     }
 
     /// An error about one of its fields.

@@ -1,5 +1,8 @@
-//! The two halves of a family: a processor that any thread may use, and a tower that lives on a device.
+//! A family: what it makes of `config.json`, and its two halves: a processor that any thread may use, and
+//! a tower that lives on a device.
 
+use crate::ModelError;
+use crate::load::Loader;
 use crate::prepared::Prepared;
 use crate::processors::ProcessError;
 use ocelli_core::{GridThw, Modality, RgbImage};
@@ -51,4 +54,31 @@ pub trait Tower: Send {
     /// # Errors
     /// A device error, or patches that do not fit their grid.
     fn forward(&self, ops: &dyn Ops, batch: &[&Prepared]) -> Result<Tensor, EngineError>;
+}
+
+/// What a family says of a checkpoint before its weights are there, and how it loads them.
+pub(crate) trait Family: Send + Sync {
+    /// Geometry of its input and output.
+    fn shape(&self) -> Shape;
+
+    /// Takes its tensors, all of them.
+    ///
+    /// # Errors
+    /// Missing or wrong tensors, device errors.
+    fn load(&self, loader: &Loader<'_>) -> Result<Box<dyn Tower>, ModelError>;
+}
+
+/// Geometry of a tower's input and output.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Shape {
+    /// Columns of an output row, deepstack included.
+    pub dim: usize,
+    /// Channels of a picture.
+    pub channels: usize,
+    /// Side of a patch in pixels.
+    pub patch_size: usize,
+    /// Side of a merge group in patches.
+    pub merge_size: usize,
+    /// Frames of a patch.
+    pub temporal_patch_size: usize,
 }

@@ -1,6 +1,7 @@
 //! Takes a tower's tensors from a checkpoint to a device, by name and shape.
 
 use crate::ModelError;
+use crate::blocks::norm::Norm;
 use crate::blocks::patch_embed::PixelInput;
 use ocelli_engine::{DType, Linear, Ops, Tensor, WeightView, Weights};
 use std::cell::RefCell;
@@ -18,12 +19,6 @@ pub struct Loader<'a> {
     pub pixels: &'a PixelInput,
     weights: &'a Weights,
     progress: RefCell<Progress<'a>>,
-}
-
-/// Weight and bias of a layer norm, or the weight of an RMS norm.
-pub(crate) enum Norm {
-    Layer { weight: Tensor, bias: Tensor },
-    Rms { weight: Tensor },
 }
 
 impl<'a> Loader<'a> {
@@ -78,19 +73,5 @@ impl<'a> Loader<'a> {
 
     fn row(&self, name: &str, dim: usize) -> Result<Tensor, ModelError> {
         Ok(self.ops.upload(&self.tensor(name, &[dim])?.to_f32(), 1)?)
-    }
-}
-
-impl Norm {
-    /// Epsilon of every norm of these towers: the constant in transformers' modelling code; `rms_norm_eps` of
-    /// `config.json` is the language model's.
-    const EPS: f32 = 1e-6;
-
-    /// `[n, d]` → `[n, d]`.
-    pub(crate) fn forward(&self, ops: &dyn Ops, x: &Tensor) -> Result<Tensor, ocelli_engine::EngineError> {
-        match self {
-            Self::Layer { weight, bias } => ops.layer_norm(x, weight, bias, Self::EPS),
-            Self::Rms { weight } => ops.rms_norm(x, weight, Self::EPS),
-        }
     }
 }

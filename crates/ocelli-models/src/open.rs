@@ -2,9 +2,10 @@
 
 use crate::blocks::patch_embed::PixelInput;
 use crate::config::{Config, read_json};
+use crate::family::Family;
 use crate::load::Loader;
 use crate::processors::QwenImageProcessor;
-use crate::registry::{self, Family};
+use crate::registry;
 use crate::{Card, ModelError, Processor, Tower};
 use ocelli_engine::{DType, Ops, PixelScale, Weights};
 use std::path::{Path, PathBuf};

@@ -8,8 +8,8 @@ use crate::blocks::rope2d::rope2d;
 use crate::blocks::vit_block::{Mlp, VitBlock};
 use crate::blocks::window::Windows;
 use crate::config::Config;
+use crate::family::{Family, Shape};
 use crate::load::Loader;
-use crate::registry::{Family, Shape};
 use crate::{ModelError, Prepared, Tower};
 use ocelli_engine::{DType, EngineError, Ops, Tensor};
 
@@ -20,6 +20,7 @@ struct Qwen2_5Vl {
     dim: usize,
     mlp_dim: usize,
     heads: usize,
+    head_dim: usize,
     /// Side of a window in merge groups.
     window: u32,
     full_layers: Vec<usize>,
@@ -29,7 +30,7 @@ struct Qwen2_5Vl {
 pub(crate) fn read(root: Config<'_>) -> Result<Box<dyn Family>, ModelError> {
     let vision = root.section("vision_config")?;
     let (dim, heads) = (vision.size("hidden_size")?, vision.size("num_heads")?);
-    vision.divides("hidden_size", dim, 4 * heads)?; // rotary angles come in quarters of a head
+    let head_dim = vision.head_dim("hidden_size", dim, heads)?;
     if vision.has("hidden_act") && vision.text("hidden_act")? != "silu" {
         return Err(vision.bad("hidden_act", format!("is {}; silu is supported", vision.text("hidden_act")?)));
     }
@@ -48,7 +49,7 @@ pub(crate) fn read(root: Config<'_>) -> Result<Box<dyn Family>, ModelError> {
     let depth = vision.size("depth")?;
     let full_layers = vision.layers("fullatt_block_indexes", depth)?;
     let (mlp_dim, window) = (vision.size("intermediate_size")?, window as u32);
-    Ok(Box::new(Qwen2_5Vl { shape, depth, dim, mlp_dim, heads, window, full_layers }))
+    Ok(Box::new(Qwen2_5Vl { shape, depth, dim, mlp_dim, heads, head_dim, window, full_layers }))
 }
 
 impl Family for Qwen2_5Vl {
@@ -63,7 +64,7 @@ impl Family for Qwen2_5Vl {
             merge: self.shape.merge_size as u32,
             window: self.window,
             full_layers: self.full_layers.clone(),
-            head_dim: self.dim / self.heads,
+            head_dim: self.head_dim,
             dtype: loader.dtype,
             patch_embed: PatchEmbed::load(loader, "patch_embed.proj", self.dim, false)?,
             blocks: (0..self.depth).map(|layer| self.block(loader, layer)).collect::<Result<_, _>>()?,
@@ -111,14 +112,13 @@ struct Qwen2_5VlTower {
 impl Tower for Qwen2_5VlTower {
     fn forward(&self, ops: &dyn Ops, batch: &[&Prepared]) -> Result<Tensor, EngineError> {
         let grids = grids(batch, self.merge)?;
-        let group = (self.merge * self.merge) as usize;
+        let x = self.patch_embed.forward(ops, batch)?; //                      [n, dim]
+        let (n, group) = (x.rows(), (self.merge * self.merge) as usize);
+
         let windows = Windows::new(&grids, self.merge, self.window);
+        let frames = frames(&grids);
         let places = windows.reorder(&places(&grids, self.merge), group);
         let rope = rope2d(ops, &places, self.head_dim)?; //                    [n, head_dim/2] twice
-        let frames = frames(&grids);
-
-        let x = self.patch_embed.forward(ops, batch)?; //                      [n, dim]
-        let n = x.rows();
         let groups = x.view_rows(n / group)?; //                               [n/merge², merge²·dim]
         let mut x = ops.gather_rows(&groups, &windows.order)?.view_rows(n)?; // [n, dim], window by window
         for (layer, block) in self.blocks.iter().enumerate() {

@@ -7,8 +7,8 @@ use crate::blocks::patch_embed::PatchEmbed;
 use crate::blocks::rope2d::rope2d;
 use crate::blocks::vit_block::{Mlp, VitBlock};
 use crate::config::Config;
+use crate::family::{Family, Shape};
 use crate::load::Loader;
-use crate::registry::{Family, Shape};
 use crate::{ModelError, Prepared, Tower};
 use ocelli_engine::{Activation, DType, EngineError, Ops, Tensor};
 
@@ -19,6 +19,7 @@ struct Qwen2Vl {
     dim: usize,
     mlp_dim: usize,
     heads: usize,
+    head_dim: usize,
     act: Activation,
 }
 
@@ -26,7 +27,7 @@ struct Qwen2Vl {
 pub(crate) fn read(root: Config<'_>) -> Result<Box<dyn Family>, ModelError> {
     let vision = root.section("vision_config")?;
     let (dim, heads) = (vision.size("embed_dim")?, vision.size("num_heads")?);
-    vision.divides("embed_dim", dim, 4 * heads)?; // rotary angles come in quarters of a head
+    let head_dim = vision.head_dim("embed_dim", dim, heads)?;
     Ok(Box::new(Qwen2Vl {
         shape: Shape {
             dim: vision.size("hidden_size")?,
@@ -39,6 +40,7 @@ pub(crate) fn read(root: Config<'_>) -> Result<Box<dyn Family>, ModelError> {
         dim,
         mlp_dim: dim * vision.size_or("mlp_ratio", 4)?,
         heads,
+        head_dim,
         act: if vision.has("hidden_act") { vision.activation()? } else { Activation::QuickGelu },
     }))
 }
@@ -53,7 +55,7 @@ impl Family for Qwen2Vl {
         let grouped = group * self.dim;
         Ok(Box::new(Qwen2VlTower {
             merge: loader.pixels.shape.merge_size as u32,
-            head_dim: self.dim / self.heads,
+            head_dim: self.head_dim,
             dtype: loader.dtype,
             patch_embed: PatchEmbed::load(loader, "patch_embed.proj", self.dim, false)?,
             blocks: (0..self.depth).map(|layer| self.block(loader, layer)).collect::<Result<_, _>>()?,
@@ -99,10 +101,9 @@ struct Qwen2VlTower {
 impl Tower for Qwen2VlTower {
     fn forward(&self, ops: &dyn Ops, batch: &[&Prepared]) -> Result<Tensor, EngineError> {
         let grids = grids(batch, self.merge)?;
+        let mut x = self.patch_embed.forward(ops, batch)?; //                  [n, dim]
         let rope = rope2d(ops, &places(&grids, self.merge), self.head_dim)?; // [n, head_dim/2] twice
         let frames = frames(&grids);
-
-        let mut x = self.patch_embed.forward(ops, batch)?; //                  [n, dim]
         for block in &self.blocks {
             x = block.forward(ops, &x, &rope, &frames)?; //                    [n, dim]
         }

@@ -4,13 +4,14 @@
 
 use crate::blocks::geometry::{frames, grids, places};
 use crate::blocks::merger::Merger;
+use crate::blocks::norm::Norm;
 use crate::blocks::patch_embed::PatchEmbed;
 use crate::blocks::pos_interp::position_taps;
 use crate::blocks::rope2d::rope2d;
 use crate::blocks::vit_block::{Mlp, VitBlock};
 use crate::config::Config;
-use crate::load::{Loader, Norm};
-use crate::registry::{Family, Shape};
+use crate::family::{Family, Shape};
+use crate::load::Loader;
 use crate::{ModelError, Prepared, Tower};
 use ocelli_engine::{Activation, DType, EngineError, Ops, Tensor};
 
@@ -21,6 +22,7 @@ struct Qwen3Vl {
     dim: usize,
     mlp_dim: usize,
     heads: usize,
+    head_dim: usize,
     act: Activation,
     out: usize,
     /// Side of the square of learned positions.
@@ -33,7 +35,7 @@ struct Qwen3Vl {
 pub(crate) fn read(root: Config<'_>) -> Result<Box<dyn Family>, ModelError> {
     let vision = root.section("vision_config")?;
     let (dim, heads) = (vision.size("hidden_size")?, vision.size("num_heads")?);
-    vision.divides("hidden_size", dim, 4 * heads)?; // rotary angles come in quarters of a head
+    let head_dim = vision.head_dim("hidden_size", dim, heads)?;
     let (depth, out) = (vision.size("depth")?, vision.size("out_hidden_size")?);
     let deepstack = vision.layers("deepstack_visual_indexes", depth)?;
     let positions = vision.size("num_position_embeddings")?;
@@ -53,6 +55,7 @@ pub(crate) fn read(root: Config<'_>) -> Result<Box<dyn Family>, ModelError> {
         dim,
         mlp_dim: vision.size("intermediate_size")?,
         heads,
+        head_dim,
         act: if vision.has("hidden_act") { vision.activation()? } else { Activation::GeluTanh },
         out,
         side,
@@ -75,7 +78,7 @@ impl Family for Qwen3Vl {
         Ok(Box::new(Qwen3VlTower {
             merge: self.shape.merge_size as u32,
             side: self.side as u32,
-            head_dim: self.dim / self.heads,
+            head_dim: self.head_dim,
             dtype: loader.dtype,
             patch_embed: PatchEmbed::load(loader, "patch_embed.proj", self.dim, true)?,
             positions: loader.table("pos_embed.weight", self.side * self.side, self.dim)?,
@@ -136,13 +139,12 @@ struct Qwen3VlTower {
 impl Tower for Qwen3VlTower {
     fn forward(&self, ops: &dyn Ops, batch: &[&Prepared]) -> Result<Tensor, EngineError> {
         let grids = grids(batch, self.merge)?;
+        let x = self.patch_embed.forward(ops, batch)?; //                      [n, dim]
         let places = places(&grids, self.merge);
         let taps = position_taps(&grids, &places, self.side);
+        let mut x = ops.add_positions(x, &self.positions, &taps)?; //          [n, dim]
         let rope = rope2d(ops, &places, self.head_dim)?; //                    [n, head_dim/2] twice
         let frames = frames(&grids);
-
-        let x = self.patch_embed.forward(ops, batch)?; //                      [n, dim]
-        let mut x = ops.add_positions(x, &self.positions, &taps)?; //          [n, dim]
         let mut inner = Vec::with_capacity(self.deepstack.len());
         for (layer, block) in self.blocks.iter().enumerate() {
             x = block.forward(ops, &x, &rope, &frames)?; //                    [n, dim]

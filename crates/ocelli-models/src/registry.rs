@@ -1,52 +1,25 @@
 //! Which family implements an architecture: a line each, exact, in no meaningful order.
 
 use crate::config::Config;
-use crate::load::Loader;
-use crate::{ModelError, Tower, qwen2_5_vl, qwen2_vl, qwen3_vl};
+use crate::family::Family;
+use crate::{ModelError, qwen2_5_vl, qwen2_vl, qwen3_vl};
 use ocelli_core::Modality;
 
-/// What a family says of a checkpoint before its weights are there, and how it loads them.
-pub trait Family: Send + Sync {
-    /// Geometry of its input and output.
-    fn shape(&self) -> Shape;
-
-    /// Takes its tensors, all of them.
-    ///
-    /// # Errors
-    /// Missing or wrong tensors, device errors.
-    fn load(&self, loader: &Loader<'_>) -> Result<Box<dyn Tower>, ModelError>;
-}
-
-/// Geometry of a tower's input and output.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Shape {
-    /// Columns of an output row, deepstack included.
-    pub dim: usize,
-    /// Channels of a picture.
-    pub channels: usize,
-    /// Side of a patch in pixels.
-    pub patch_size: usize,
-    /// Side of a merge group in patches.
-    pub merge_size: usize,
-    /// Frames of a patch.
-    pub temporal_patch_size: usize,
-}
-
 /// A line of the registry.
-pub struct Line {
+pub(crate) struct Line {
     /// The string in `architectures` of `config.json`.
-    pub architecture: &'static str,
+    pub(crate) architecture: &'static str,
     /// The `model_type` that goes with it.
-    pub model_type: &'static str,
+    pub(crate) model_type: &'static str,
     /// What it encodes.
-    pub modalities: &'static [Modality],
+    pub(crate) modalities: &'static [Modality],
     /// Reads and checks `config.json`.
     pub(crate) read: fn(Config<'_>) -> Result<Box<dyn Family>, ModelError>,
 }
 
 /// Every architecture that can be opened.
 #[rustfmt::skip]
-pub const LINES: &[Line] = &[
+pub(crate) const LINES: &[Line] = &[
     Line { architecture: "Qwen2VLForConditionalGeneration", model_type: "qwen2_vl", modalities: &[Modality::Image], read: qwen2_vl::read },
     Line { architecture: "Qwen2_5_VLForConditionalGeneration", model_type: "qwen2_5_vl", modalities: &[Modality::Image], read: qwen2_5_vl::read },
     Line { architecture: "Qwen3VLForConditionalGeneration", model_type: "qwen3_vl", modalities: &[Modality::Image], read: qwen3_vl::read },

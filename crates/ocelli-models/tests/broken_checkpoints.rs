@@ -111,7 +111,7 @@ const SINGLE_FILE: &[Row] = &[
     ("negative size", |b| b.json("config.json", |c| c["vision_config"]["num_heads"] = json!(-2)),
         "config.json: vision_config.num_heads is -2, not a whole number"),
     ("heads that do not divide", |b| b.json("config.json", |c| c["vision_config"]["num_heads"] = json!(3)),
-        "config.json: vision_config.embed_dim is 80, which 12 does not divide"),
+        "config.json: vision_config.embed_dim is 80, not a multiple of 4 for each of num_heads 3"),
     ("unknown activation", |b| b.json("config.json", |c| c["vision_config"]["hidden_act"] = json!("relu")),
         "config.json: vision_config.hidden_act is relu; gelu, gelu_pytorch_tanh and quick_gelu are supported"),
     ("processor of another patch size", |b| b.json("preprocessor_config.json", |c| c["patch_size"] = json!(16)),

@@ -1,6 +1,6 @@
 //! Joins the patches of a merge group into one output row.
 
-use crate::load::Norm;
+use super::norm::Norm;
 use ocelli_engine::{Activation, EngineError, Epilogue, Linear, Ops, Tensor};
 
 /// Weights of a merger: norm, `fc1`, GELU (erf), `fc2`.

@@ -4,6 +4,7 @@
 
 pub(crate) mod geometry;
 pub(crate) mod merger;
+pub(crate) mod norm;
 pub(crate) mod patch_embed;
 pub(crate) mod pos_interp;
 pub(crate) mod rope2d;

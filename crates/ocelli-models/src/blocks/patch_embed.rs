@@ -1,7 +1,7 @@
 //! From patches to the tower's width: a convolution whose stride is its kernel, hence a projection.
 
+use crate::family::Shape;
 use crate::load::Loader;
-use crate::registry::Shape;
 use crate::{ModelError, Patches, Prepared};
 use ocelli_engine::{EngineError, Epilogue, Linear, Ops, PixelScale, Tensor};
 

@@ -1,6 +1,6 @@
 //! A layer of a vision transformer: attention and MLP, each on normalised input, each added to what it got.
 
-use crate::load::Norm;
+use super::norm::Norm;
 use ocelli_engine::{Activation, EngineError, Epilogue, Linear, Ops, Rope, Segments, Tensor};
 
 /// Weights of a layer.
