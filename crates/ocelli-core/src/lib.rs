@@ -8,8 +8,11 @@
 pub mod fault;
 pub mod grid;
 pub mod ids;
+pub mod lifecycle;
 pub mod modality;
 pub mod picture;
+pub mod scheduler;
+mod sync;
 
 pub use fault::{Fault, Reason, Side};
 pub use grid::GridThw;

@@ -1,0 +1,26 @@
+//! `RUSTFLAGS="--cfg loom" cargo test --release -p ocelli-core --test 'loom_*'` (scripts/loom.sh)
+//!
+//! A guard is dropped while the sweep looks: the entry goes once, and waiters are told.
+#![cfg(loom)]
+
+mod loom_support;
+
+use loom::thread;
+use loom_support::{TTL, block_on, id, table};
+use std::time::Instant;
+
+#[test]
+fn a_guard_that_is_dropped_during_a_sweep_leaves_nothing() {
+    loom::model(|| {
+        let (table, now) = (table(), Instant::now());
+        let guard = table.begin(&id(), now).expect("begins");
+        let (of_sweep, of_wait) = (table.clone(), table.clone());
+        let sweeping = thread::spawn(move || of_sweep.sweep(now + TTL).len());
+        let waiting = thread::spawn(move || block_on(of_wait.sizes(&id())));
+        drop(guard);
+        assert_eq!(sweeping.join().unwrap(), 0, "what a guard holds is not swept");
+        assert!(waiting.join().unwrap().is_err());
+        let stats = table.stats();
+        assert_eq!((stats.entries, stats.early_waiters), (0, 0));
+    });
+}
