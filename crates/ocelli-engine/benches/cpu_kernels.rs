@@ -2,16 +2,37 @@
 //!
 //! `cargo bench -p ocelli-engine --bench cpu_kernels [-- THREADS [ROUNDS [FILTER]]]`: a table on the error
 //! stream, JSON on the output. Cases take turns, so that a disturbance hits all alike; figures are medians.
-//! `a core`: by processor time instead of the clock.
+//! `a core`: by processor time instead of the clock. `scripts/bench/torch_kernels.py` prints PyTorch's under the same names.
 
 #![allow(clippy::unwrap_used)] // nothing here is reachable from a server
 
 use half::bf16;
+use ocelli_engine::Activation;
 use ocelli_engine::cpu::attention_kernel::attention;
 use ocelli_engine::cpu::gemm::{Epilogue, PackedMatrix, gemm, gemm_swiglu};
 use std::time::Instant;
 
 const ROWS: usize = 1024;
+
+/// What follows the product.
+#[derive(Clone, Copy)]
+enum Then {
+    Nothing,
+    Activation(Activation),
+    SwiGlu,
+}
+
+/// Name, outputs, inputs, what follows.
+const PRODUCTS: [(&str, usize, usize, Then); 8] = [
+    ("qkv", 3840, 1280, Then::Nothing),
+    ("proj", 1280, 1280, Then::Nothing),
+    ("gate_up", 6840, 1280, Then::Nothing),
+    ("swiglu", 6840, 1280, Then::SwiGlu),
+    ("down", 1280, 3420, Then::Nothing),
+    ("gelu_erf", 5120, 1280, Then::Activation(Activation::GeluErf)),
+    ("gelu_tanh", 5120, 1280, Then::Activation(Activation::GeluTanh)),
+    ("quick_gelu", 5120, 1280, Then::Activation(Activation::QuickGelu)),
+];
 
 struct Case {
     name: String,
@@ -36,9 +57,9 @@ fn product_name(name: &str, n: usize, k: usize, half: bool) -> String {
     format!("{name} {} {k}→{n}", if half { "bf16" } else { "f32" })
 }
 
-fn product(name: &str, n: usize, k: usize, half: bool) -> Case {
+fn product(name: &str, n: usize, k: usize, then: Then, half: bool) -> Case {
     let (x, w, bias) = (noise(ROWS * k, 1.0), noise(n * k, 0.05), noise(n, 1.0));
-    let pair = name == "swiglu";
+    let pair = matches!(then, Then::SwiGlu);
     let halves = || w.iter().map(|&w| bf16::from_f32(w)).collect::<Vec<_>>();
     let packed = match (half, pair) {
         (false, false) => PackedMatrix::pack_f32(&w, n, k),
@@ -47,9 +68,10 @@ fn product(name: &str, n: usize, k: usize, half: bool) -> Case {
         (true, true) => PackedMatrix::pack_bf16_pair(&halves(), n, k),
     };
     let mut out = vec![0.0; ROWS * if pair { n / 2 } else { n }];
-    let run = move || match pair {
-        false => gemm(&x, &packed, Some(&bias), Epilogue::None, &mut out),
-        true => gemm_swiglu(&x, &packed, Some(&bias), &mut out),
+    let run = move || match then {
+        Then::Nothing => gemm(&x, &packed, Some(&bias), Epilogue::None, &mut out),
+        Then::Activation(activation) => gemm(&x, &packed, Some(&bias), Epilogue::Activation(activation), &mut out),
+        Then::SwiGlu => gemm_swiglu(&x, &packed, Some(&bias), &mut out),
     };
     Case {
         name: product_name(name, n, k, half),
@@ -96,15 +118,9 @@ fn main() {
     let filter = args.next().unwrap_or_default();
     let mut cases = Vec::new();
     for half in [false, true] {
-        for (name, n, k) in [
-            ("qkv", 3840, 1280),
-            ("proj", 1280, 1280),
-            ("gate_up", 6840, 1280),
-            ("swiglu", 6840, 1280),
-            ("down", 1280, 3420),
-        ] {
+        for (name, n, k, then) in PRODUCTS {
             if product_name(name, n, k, half).contains(&filter) {
-                cases.push(product(name, n, k, half));
+                cases.push(product(name, n, k, then, half));
             }
         }
     }

@@ -95,8 +95,16 @@ fn epilogues_follow_the_bias() {
     let plain = product(&x, &w, Some(&bias), n, k);
     let packed = PackedMatrix::pack_f32(&w, n, k);
     let tanh = |x: f64| 0.5 * x * (1.0 + (0.797_884_560_802_865_4 * (x + 0.044_715 * x * x * x)).tanh());
+    // erf as a series of positive terms: 2/√π·e^(−z²)·Σ 2ⁿ·z²ⁿ⁺¹/(2n+1)!!
+    let erf = |z: f64| {
+        let terms =
+            (1..200).scan(z, |term, n| Some(std::mem::replace(term, *term * 2.0 * z * z / f64::from(2 * n + 1))));
+        std::f64::consts::FRAC_2_SQRT_PI * (-z * z).exp() * terms.sum::<f64>()
+    };
+    let erf_gelu = |x: f64| 0.5 * x * (1.0 + erf(x * std::f64::consts::FRAC_1_SQRT_2));
     let quick = |x: f64| x / (1.0 + (-1.702 * x).exp());
-    let cases: [(Finish<'_>, Vec<f64>); 3] = [
+    let cases: [(Finish<'_>, Vec<f64>); 4] = [
+        (Finish::Activation(Activation::GeluErf), plain.iter().map(|&x| erf_gelu(x)).collect()),
         (Finish::Activation(Activation::GeluTanh), plain.iter().map(|&x| tanh(x)).collect()),
         (Finish::Activation(Activation::QuickGelu), plain.iter().map(|&x| quick(x)).collect()),
         (Finish::Residual(&residual), plain.iter().zip(&residual).map(|(&x, &r)| x + f64::from(r)).collect()),
