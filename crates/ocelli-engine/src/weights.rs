@@ -77,20 +77,6 @@ impl WeightView<'_> {
         self.extend_f32(&mut values);
         values
     }
-
-    /// Appends the elements, rounded to bfloat16 (to nearest, ties to even).
-    pub fn extend_bf16(&self, values: &mut Vec<bf16>) {
-        values.reserve(self.elements());
-        let halves = self.bytes.as_chunks::<2>().0;
-        match self.dtype {
-            DType::F32 => {
-                let words = self.bytes.as_chunks::<4>().0;
-                values.extend(words.iter().map(|&b| bf16::from_f32(f32::from_le_bytes(b))));
-            }
-            DType::BF16 => values.extend(halves.iter().map(|&b| bf16::from_le_bytes(b))),
-            DType::F16 => values.extend(halves.iter().map(|&b| bf16::from_f32(f16::from_le_bytes(b).to_f32()))),
-        }
-    }
 }
 
 impl Weights {

@@ -4,6 +4,7 @@ use super::gemm::{self, PackedMatrix};
 use super::{CpuOps, tensor, values};
 use crate::ops::{Epilogue, Linear, LinearStorage};
 use crate::{DType, EngineError, Tensor, WeightView};
+use half::{bf16, f16};
 use std::sync::Arc;
 
 /// A weight `[outputs, inputs]` in the layout of the kernel, and its bias.
@@ -12,8 +13,8 @@ pub(crate) struct CpuLinear {
     pub(super) bias: Option<Vec<f32>>,
 }
 
-/// float16 is kept as float32, which holds it exactly: no kernel here multiplies it faster.
 pub(super) fn upload(
+    ops: &CpuOps,
     weight: &WeightView<'_>,
     bias: Option<&WeightView<'_>>,
     dtype: DType,
@@ -23,15 +24,35 @@ pub(super) fn upload(
         return Err(EngineError::shape(OP, format!("the weight is {:?}, not a matrix", weight.dims)));
     };
     check(OP, weight.elements(), bias.map(WeightView::elements), outputs, inputs)?;
-    let mut halves = Vec::new();
-    let packed = match dtype {
-        DType::BF16 => {
-            weight.extend_bf16(&mut halves);
-            PackedMatrix::pack_bf16(&halves, outputs, inputs)
-        }
-        DType::F32 | DType::F16 => PackedMatrix::pack_f32(&weight.to_f32(), outputs, inputs),
-    };
+    let packed = pack(ops, &[weight.bytes], weight.dtype, (outputs, inputs, false), dtype);
     Ok(linear(packed, bias.map(WeightView::to_f32)))
+}
+
+/// Packs the rows of `parts`, each as many, straight from the checkpoint. float16 is kept as float32,
+/// which holds it exactly: no kernel here multiplies it faster.
+pub(super) fn pack(
+    ops: &CpuOps,
+    parts: &[&[u8]],
+    stored: DType,
+    (outputs, inputs, pair): (usize, usize, bool),
+    kept: DType,
+) -> PackedMatrix {
+    fn rows<const SIZE: usize>(
+        parts: &[&[u8]],
+        shape: (usize, usize, bool),
+        kept: DType,
+        widen: impl Fn([u8; SIZE]) -> f32 + Sync,
+    ) -> PackedMatrix {
+        let rows_of_part = shape.0 / parts.len();
+        let row = |row: usize| &parts[row / rows_of_part].as_chunks().0[row % rows_of_part * shape.1..][..shape.1];
+        PackedMatrix::pack_rows(shape, kept == DType::BF16, row, widen)
+    }
+    let shape = (outputs, inputs, pair);
+    ops.workers.run(outputs * inputs, || match stored {
+        DType::F32 => rows(parts, shape, kept, f32::from_le_bytes),
+        DType::BF16 => rows(parts, shape, kept, |bytes| bf16::from_le_bytes(bytes).to_f32()),
+        DType::F16 => rows(parts, shape, kept, |bytes| f16::from_le_bytes(bytes).to_f32()),
+    })
 }
 
 pub(super) fn upload_f32(

@@ -100,7 +100,7 @@ impl Ops for CpuOps {
         bias: Option<&WeightView<'_>>,
         dtype: DType,
     ) -> Result<Linear, EngineError> {
-        linear::upload(weight, bias, dtype)
+        linear::upload(self, weight, bias, dtype)
     }
 
     fn upload_swiglu(
@@ -109,7 +109,7 @@ impl Ops for CpuOps {
         biases: [WeightView<'_>; 2],
         dtype: DType,
     ) -> Result<Linear, EngineError> {
-        swiglu::upload(weights, biases, dtype)
+        swiglu::upload(self, weights, biases, dtype)
     }
 
     fn upload_linear_f32(

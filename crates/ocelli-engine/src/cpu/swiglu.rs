@@ -1,12 +1,13 @@
 //! `silu(gate(x))·up(x)`, gate and up computed as one projection.
 
-use super::gemm::{self, PackedMatrix};
-use super::linear::{check, linear, operands};
+use super::gemm;
+use super::linear::{check, linear, operands, pack};
 use super::{CpuOps, tensor};
 use crate::ops::Linear;
 use crate::{DType, EngineError, Tensor, WeightView};
 
 pub(super) fn upload(
+    ops: &CpuOps,
     weights: [WeightView<'_>; 2],
     biases: [WeightView<'_>; 2],
     dtype: DType,
@@ -19,19 +20,12 @@ pub(super) fn upload(
     for (weight, bias) in weights.iter().zip(&biases) {
         check(OP, weight.elements(), Some(bias.elements()), outputs, inputs)?;
     }
+    if gate.dtype != up.dtype {
+        return Err(EngineError::dtype(OP, gate.dtype, up.dtype));
+    }
     let mut bias = Vec::new();
     biases.iter().for_each(|part| part.extend_f32(&mut bias));
-    let (mut values, mut halves) = (Vec::new(), Vec::new());
-    let packed = match dtype {
-        DType::BF16 => {
-            [gate, up].iter().for_each(|part| part.extend_bf16(&mut halves));
-            PackedMatrix::pack_bf16_pair(&halves, 2 * outputs, inputs)
-        }
-        DType::F32 | DType::F16 => {
-            [gate, up].iter().for_each(|part| part.extend_f32(&mut values));
-            PackedMatrix::pack_f32_pair(&values, 2 * outputs, inputs)
-        }
-    };
+    let packed = pack(ops, &[gate.bytes, up.bytes], gate.dtype, (2 * outputs, inputs, true), dtype);
     Ok(linear(packed, Some(bias)))
 }
 

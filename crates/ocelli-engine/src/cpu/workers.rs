@@ -36,8 +36,9 @@ impl Workers {
         self.threads
     }
 
-    /// Runs `body`, which makes that many multiplications and spreads them itself, in the pool if that gains anything.
-    pub(crate) fn run(&self, products: usize, body: impl FnOnce() + Send) {
+    /// Runs `body`, which makes that many steps of a few cycles and spreads them itself, in the pool if that
+    /// gains anything.
+    pub(crate) fn run<R: Send>(&self, products: usize, body: impl FnOnce() -> R + Send) -> R {
         match &self.pool {
             Some(pool) if products >= INLINE_PRODUCTS => pool.install(body),
             _ => body(),

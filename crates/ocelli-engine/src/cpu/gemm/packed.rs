@@ -4,6 +4,8 @@
 //! It is two half-panels of 8: neighbours, or, in a pair, the same 8 of the first and of the second matrix.
 
 use half::bf16;
+use rayon::prelude::*;
+use std::mem::MaybeUninit;
 use std::ops::Range;
 
 /// Columns of a panel.
@@ -100,19 +102,35 @@ impl PackedMatrix {
         Self::bf16(w, n, k, true)
     }
 
+    /// As the four above from the rows of a checkpoint, which `widen` makes float32: `row(i)` has `k` elements.
+    /// Spread over the rayon pool that it is called in.
+    ///
+    /// # Panics
+    /// `k` is 0, a row has fewer than `k` elements, or `pair` and `n` is odd.
+    pub fn pack_rows<'a, T: Copy + Sync + 'a>(
+        (n, k, pair): (usize, usize, bool),
+        as_bf16: bool,
+        row: impl Fn(usize) -> &'a [T] + Sync,
+        widen: impl Fn(T) -> f32 + Sync,
+    ) -> Self {
+        let panels = if as_bf16 {
+            let half = |value: f32| u32::from(bf16::from_f32(value).to_bits());
+            let word = |line: &[f32; PANEL], j: usize| half(line[j]) | half(line[j + HALF]) << 16;
+            Panels::Bf16(pack(n, k, pair, row, widen, |line| Bf16Line(std::array::from_fn(|j| word(&line, j)))))
+        } else {
+            Panels::F32(pack(n, k, pair, row, widen, F32Line))
+        };
+        Self { n, k, pair, panels }
+    }
+
     fn f32(w: &[f32], n: usize, k: usize, pair: bool) -> Self {
-        let mut lines = Vec::new();
-        pack(w, n, k, pair, 0.0, |line| lines.push(F32Line(line)));
-        Self { n, k, pair, panels: Panels::F32(lines) }
+        assert_length(w.len(), n, k);
+        Self::pack_rows((n, k, pair), false, |row| &w[row * k..][..k], |value| value)
     }
 
     fn bf16(w: &[bf16], n: usize, k: usize, pair: bool) -> Self {
-        let mut lines = Vec::new();
-        pack(w, n, k, pair, bf16::ZERO, |line| {
-            let word = |j: usize| u32::from(line[j].to_bits()) | u32::from(line[j + HALF].to_bits()) << 16;
-            lines.push(Bf16Line(std::array::from_fn(word)));
-        });
-        Self { n, k, pair, panels: Panels::Bf16(lines) }
+        assert_length(w.len(), n, k);
+        Self::pack_rows((n, k, pair), true, |row| &w[row * k..][..k], bf16::to_f32)
     }
 
     /// Rows of the weight: columns of the result.
@@ -166,20 +184,42 @@ fn columns(n: usize, pair: bool, panel: usize) -> [Range<usize>; 2] {
     [0, 1].map(|half| starts[half].min(ends[half])..(starts[half] + HALF).min(ends[half]))
 }
 
-/// Calls `push` with each line of each panel; columns beyond the edge are `zero`.
-fn pack<T: Copy>(w: &[T], n: usize, k: usize, pair: bool, zero: T, mut push: impl FnMut([T; PANEL])) {
-    assert!(k > 0 && n.checked_mul(k) == Some(w.len()), "weight of {} elements is not [{n}, {k}]", w.len());
+fn assert_length(elements: usize, n: usize, k: usize) {
+    assert!(n.checked_mul(k) == Some(elements), "weight of {elements} elements is not [{n}, {k}]");
+}
+
+/// The lines of all panels, one panel after another; columns beyond the edge are 0.
+fn pack<'a, T: Copy + Sync + 'a, L: Copy + Send>(
+    n: usize,
+    k: usize,
+    pair: bool,
+    row: impl Fn(usize) -> &'a [T] + Sync,
+    widen: impl Fn(T) -> f32 + Sync,
+    line: impl Fn([f32; PANEL]) -> L + Sync,
+) -> Vec<L> {
+    assert!(k > 0, "a weight of no columns");
     assert!(!pair || n.is_multiple_of(2), "a pair has an even number of rows, not {n}");
-    for panel in 0..panel_count(n, pair) {
-        let halves = columns(n, pair, panel);
-        for at in 0..k {
-            let mut line = [zero; PANEL];
-            for (half, columns) in halves.iter().enumerate() {
-                for (j, column) in columns.clone().enumerate() {
-                    line[half * HALF + j] = w[column * k + at];
-                }
+    let total = panel_count(n, pair) * k;
+    let mut lines = Vec::with_capacity(total);
+    let fill = |(panel, lines): (usize, &mut [MaybeUninit<L>])| {
+        let mut rows: [&[T]; PANEL] = [&[]; PANEL];
+        for (half, columns) in columns(n, pair, panel).into_iter().enumerate() {
+            for (rows, column) in rows[half * HALF..].iter_mut().zip(columns) {
+                *rows = &row(column)[..k];
             }
-            push(line);
         }
+        for (at, to) in lines.iter_mut().enumerate() {
+            to.write(line(rows.map(|row| row.get(at).map_or(0.0, |&value| widen(value)))));
+        }
+    };
+    let spare = &mut lines.spare_capacity_mut()[..total];
+    if rayon::current_thread_index().is_some() {
+        spare.par_chunks_exact_mut(k).enumerate().for_each(fill);
+    } else {
+        spare.chunks_exact_mut(k).enumerate().for_each(fill);
     }
+    // SAFETY: the capacity is at least `total`, and each of these lines was just written: the chunks of
+    // `k` cover a multiple of `k` without remainder.
+    unsafe { lines.set_len(total) };
+    lines
 }
