@@ -23,8 +23,13 @@ use std::ops::Range;
 const KEYS: usize = 256;
 /// Queries of a block: 72 KiB of scores; a window of 64 is one block.
 const QUERIES: usize = 12 * ROWS;
-/// Rows from which on memory is asked for ahead.
-const AHEAD: usize = 8;
+/// How many rows ahead memory is asked for.
+const AHEAD: usize = 16;
+/// Longest segment whose next head is asked for while this one is computed: queries, keys and values of 256
+/// rows of 80 are 240 KiB, half an L2.
+const NEXT_HEAD_ROWS: usize = 256;
+/// Rows of the next head that are asked for in the time of a tile.
+const ROWS_A_TILE: usize = 2;
 /// Tasks for each thread, where there are more heads and segments.
 const TASKS_PER_THREAD: usize = 16;
 /// Multiplications below which everything runs on the calling thread.
@@ -107,7 +112,8 @@ impl Attention<'_> {
     fn head(&self, memory: &mut Memory, segment: Range<usize>, head: usize) {
         let (len, dim, dim_panels) = (segment.len(), self.head_dim, self.head_dim.div_ceil(PANEL));
         let stride = 3 * self.heads * dim;
-        let part = |part: usize, row: usize| &self.qkv[((row * 3 + part) * self.heads + head) * dim..];
+        let of = |part: usize, row: usize, head: usize| &self.qkv[((row * 3 + part) * self.heads + head) * dim..];
+        let part = |part: usize, row: usize| of(part, row, head);
         let keys = memory.keys.lines(len.div_ceil(PANEL) * dim);
         let values = memory.values.lines(dim_panels * len);
         if len == 0 {
@@ -128,11 +134,17 @@ impl Attention<'_> {
                     *to = value * self.scale;
                 }
             }
+            let ask = first == segment.start && len <= NEXT_HEAD_ROWS && head + 1 < self.heads;
+            let next_head = if ask { segment.clone() } else { 0..0 };
             let mut seen = [Seen::default(); QUERIES];
             for from in (0..len).step_by(KEYS) {
                 let width = KEYS.min(len - from);
                 for (panel, keys) in keys.chunks_exact(dim).skip(from / PANEL).take(width.div_ceil(PANEL)).enumerate() {
+                    let mut next = next_head.clone().skip(from + panel * PANEL).take(PANEL);
                     for at in (0..rows.len()).step_by(ROWS) {
+                        for row in next.by_ref().take(ROWS_A_TILE) {
+                            (0..3).for_each(|part| kernel::prefetch(&of(part, row, head + 1)[..dim]));
+                        }
                         let (height, q) = (ROWS.min(rows.len() - at), &queries[at * q_stride..]);
                         let scores = &mut scores[at * KEYS + panel * PANEL..];
                         kernel::accumulate(self.isa, height, q, q_stride, keys, scores, KEYS, true);
