@@ -10,6 +10,10 @@ use rayon::prelude::*;
 use std::cell::RefCell;
 use std::ops::Range;
 
+/// How many rows ahead memory is asked for while a block is copied: short rows far apart are beyond what the
+/// hardware foresees.
+const ROWS_AHEAD: usize = 4;
+
 #[derive(Default)]
 struct Memory {
     rows: Scratch,
@@ -60,8 +64,10 @@ impl Product<'_> {
             let depth = depth.min(k - from);
             let stride = depth.next_multiple_of(PANEL);
             let x = memory.rows.values(rows.len() * stride);
+            let row_of = |row: usize| &self.x[row * k + from..][..depth];
             for (copy, row) in x.chunks_exact_mut(stride).zip(rows.clone()) {
-                copy[..depth].copy_from_slice(&self.x[row * k + from..][..depth]);
+                kernel::prefetch(row_of((row + ROWS_AHEAD).min(rows.end - 1)));
+                copy[..depth].copy_from_slice(row_of(row));
             }
             let mut tiles = sums.chunks_exact_mut(ROWS);
             for panel in panels.clone() {

@@ -4,6 +4,13 @@
 //! what they are multiplied with fill the 16 registers; 12 products a line hide the latency of a
 //! product (4 cycles, 2 a cycle) with room, and take 8 loads where 12 would be possible.
 //! Each sum is one chain from 0 in the order of `p`, whatever the number of rows.
+//!
+//! Bounded by the two multipliers: on a Zen 3 core that reaches 95 GFLOP/s in a loop of nothing but FMA, the tile
+//! reaches 95 from L2, a whole product of a tower's layer 78–86, its missing part spent on panels that come from
+//! beyond L2 and on copying rows. bfloat16 costs a shift and a blend a line, which other ports do: as fast as float32.
+//! Tried without gain: rows interleaved by six instead of copied as they are; blocks of 192, 320 and 384 in depth,
+//! of 72 to 288 rows. Rows at distances that are no multiple of a cache line made it worse.
+//! An AVX-512 tile is missing: its intrinsics are stable from Rust 1.89 on, and we support 1.88.
 
 #[cfg(target_arch = "x86_64")]
 mod avx2;
