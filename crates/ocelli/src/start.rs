@@ -2,7 +2,7 @@
 
 use crate::api;
 use crate::app::App;
-use crate::config::Config;
+use crate::config::{Backend, Config};
 use crate::destinations::Destinations;
 use crate::drain::Drain;
 use crate::encoder::{Device, Encoder, EncoderLimits};
@@ -142,8 +142,7 @@ fn wire(config: Config, opened: &Opened, encoder: Encoder, listener: TcpListener
     let limits = ImageLimits { max_pixels: config.max_image_pixels };
     let prepare =
         Prepare::new(Fetcher::new(policy)?, opened.processor(), limits, config.image_reading, config.prepare_workers);
-    let delivery =
-        Arc::new(ZmqDelivery::start(ZmqOptions { send_timeout: config.send_timeout, ..ZmqOptions::default() })?);
+    let delivery = Arc::new(ZmqDelivery::start(delivery_options(&config))?);
     let app = App {
         card: opened.card().clone(),
         processor: opened.processor(),
@@ -168,6 +167,15 @@ fn wire(config: Config, opened: &Opened, encoder: Encoder, listener: TcpListener
         config,
     };
     Ok(Server { app: Arc::new(app), listener, delivery })
+}
+
+fn delivery_options(config: &Config) -> ZmqOptions {
+    let mut options = ZmqOptions { send_timeout: config.send_timeout, ..ZmqOptions::default() };
+    if config.backend == Backend::ZmqToTokenizer {
+        // the tokenizer binds a fresh socket for each request: ours has no second message to wait for
+        options.idle_timeout = Duration::ZERO;
+    }
+    options
 }
 
 impl Server {
