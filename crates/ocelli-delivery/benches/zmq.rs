@@ -13,6 +13,7 @@ fn main() {
         for (bytes, alone, together) in [(64 << 10, 2000, 4000), (1 << 20, 500, 1000), (16 << 20, 40, 100)] {
             measure(bytes, alone, together).await;
         }
+        measure_fresh(64 << 10, 300).await;
     });
 }
 
@@ -42,7 +43,7 @@ async fn measure(bytes: usize, alone: usize, together: usize) {
     latencies.sort_unstable();
     let began = Instant::now();
     futures_util::future::join_all((0..together).map(|_| delivery.send(&to, message.clone()))).await;
-    let last = (0..together).map(|_| arrivals.recv().unwrap()).last().unwrap();
+    let last = (0..together).fold(began, |_, _| arrivals.recv().unwrap());
     let seconds = (last - began).as_secs_f64();
     let rate = together as f64 / seconds;
     println!(
@@ -52,6 +53,26 @@ async fn measure(bytes: usize, alone: usize, together: usize) {
         rate * bytes as f64 / 1e9,
     );
     receiving.join().unwrap();
+}
+
+/// As `zmq_to_tokenizer` has it: every message to a socket that was just bound.
+async fn measure_fresh(bytes: usize, count: usize) {
+    let options = ZmqOptions { idle_timeout: Duration::ZERO, ..ZmqOptions::default() };
+    let (delivery, context, message) = (ZmqDelivery::start(options).unwrap(), zmq::Context::new(), message(bytes));
+    let mut latencies: Vec<Duration> = Vec::with_capacity(count);
+    for _ in 0..count {
+        let socket = context.socket(zmq::PULL).unwrap();
+        socket.bind("tcp://127.0.0.1:*").unwrap();
+        let endpoint = socket.get_last_endpoint().unwrap().unwrap();
+        let to = Destination::parse(endpoint.trim_start_matches("tcp://")).unwrap();
+        let began = Instant::now();
+        delivery.send(&to, message.clone()).await.unwrap();
+        socket.recv_multipart(0).unwrap();
+        latencies.push(began.elapsed());
+    }
+    latencies.sort_unstable();
+    let (p50, p99) = (latencies[count / 2], latencies[count * 99 / 100]);
+    println!("{bytes:>9} bytes: to a fresh socket {p50:?} p50 {p99:?} p99");
 }
 
 fn message(bytes: usize) -> Message {

@@ -7,6 +7,7 @@ mod support;
 
 use futures_util::future::join_all;
 use ocelli_delivery::{DeliveryError, SendReport, ZmqDelivery, ZmqOptions};
+use std::io::Read;
 use std::sync::Arc;
 use std::time::Duration;
 use support::{Peer, Silent, Watched, closed_port, error, rows, until};
@@ -305,4 +306,57 @@ async fn without_idle_time_a_socket_ends_with_its_last_message() {
         until("its socket is gone", || delivery.stats().endpoints == 0).await;
     }
     assert_eq!(delivery.stats().sockets_total, 20);
+}
+
+/// Receivers that break off after so many bytes, again and again, while messages of all sizes go out: each
+/// message ends, all memory comes back, and a good receiver beside them gets everything in order.
+#[tokio::test]
+async fn connections_that_keep_breaking_lose_no_message_without_a_word() {
+    const SEED: u64 = 7;
+    println!("seed {SEED}");
+    let (delivery, good) = (zmq(Duration::from_secs(10)), Peer::bind("127.0.0.1"));
+    let mut state = SEED;
+    let mut chance = move |below: u64| {
+        state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        (state >> 33) % below
+    };
+    let breaking: Vec<_> = (0..4)
+        .map(|_| {
+            let silent = Silent::bind();
+            let to = silent.destination();
+            let breaks_after: Vec<u64> = (0..64).map(|_| chance(3 << 20)).collect();
+            // ends with the process; after its last break it reads everything
+            std::thread::spawn(move || {
+                for bytes in breaks_after.into_iter().chain([u64::MAX]) {
+                    if let Ok(stream) = silent.try_accept() {
+                        let _ = std::io::copy(&mut stream.take(bytes), &mut std::io::sink());
+                    }
+                }
+            });
+            to
+        })
+        .collect();
+    let (mut sends, mut memories) = (Vec::new(), Vec::new());
+    for i in 0..400u32 {
+        let (memory, freed) = Watched::new(2 * (1 + chance(1 << 19) as usize));
+        memories.push(freed);
+        sends.push(send(&delivery, breaking[i as usize % 4].clone(), rows("r", memory)));
+        let message = rows("r", [i.to_le_bytes(), [0; 4]].concat());
+        delivery.send(&good.destination(), message).await.unwrap();
+    }
+    for i in 0..400u32 {
+        assert_eq!(good.receive()[1][..4], i.to_le_bytes(), "the good one, message {i}");
+    }
+    let mut lost = 0;
+    for sent in join_all(sends).await {
+        match sent.unwrap() {
+            Ok(_) => {}
+            Err(DeliveryError::ConnectionLost | DeliveryError::TimedOut(_)) => lost += 1,
+            Err(other) => panic!("{other}"),
+        }
+    }
+    assert!(lost > 0, "nothing broke");
+    memories.iter().for_each(support::Freed::soon);
+    let stats = delivery.stats();
+    assert_eq!(stats.sent_total + stats.failed_total, 800, "{stats:?}");
 }

@@ -1,7 +1,7 @@
 //! One destination: its socket, what waits for it, what libzmq has of it. Used by the owner thread only.
 
 use super::landing::{Landing, Ticket};
-use super::{ZmqOptions, frame, sndbuf};
+use super::{ZmqOptions, frame};
 use crate::{DeliveryError, Staged};
 use std::collections::VecDeque;
 use std::net::SocketAddr;
@@ -228,7 +228,7 @@ fn open_socket(context: &zmq::Context, address: SocketAddr, options: &ZmqOptions
     socket.set_immediate(true)?;
     // no limit here: the limits are the engine's, in messages, and admission's, in bytes
     socket.set_sndhwm(0)?;
-    socket.set_sndbuf(options.sndbuf_bytes.unwrap_or_else(sndbuf::for_this_host))?;
+    socket.set_sndbuf(options.sndbuf_bytes.unwrap_or(-1))?;
     socket.set_linger(0)?;
     socket.set_ipv6(address.is_ipv6())?;
     socket.set_reconnect_ivl(millis(options.reconnect))?;

@@ -1,11 +1,11 @@
 //! The thread that owns all sockets: takes commands, hands messages over, hears what has landed, keeps
 //! time. It waits in one place, the poll at the end of a turn.
 
-use super::ZmqOptions;
 use super::endpoint::{Caller, Endpoint, GivenUp, Job};
 use super::frame::this_thread_owns_sockets;
 use super::landing::Landing;
 use super::stats::{Counters, add};
+use super::{ZmqOptions, sndbuf};
 use crate::DeliveryError;
 use std::collections::{HashMap, HashSet, VecDeque};
 use std::net::SocketAddr;
@@ -51,6 +51,7 @@ impl Owner {
         landing: Arc<Landing>,
         counters: Arc<Counters>,
     ) -> Result<Self, DeliveryError> {
+        options.sndbuf_bytes = options.sndbuf_bytes.or_else(|| Some(sndbuf::for_this_host()));
         options.max_endpoints = options.max_endpoints.clamp(1, ZmqOptions::MOST_ENDPOINTS);
         Ok(Self {
             options,

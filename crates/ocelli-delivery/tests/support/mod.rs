@@ -82,20 +82,25 @@ impl Silent {
 
     /// Takes the next connection as far as the handshake.
     pub fn accept(&self) -> TcpStream {
-        let (mut stream, _) = self.listener.accept().unwrap();
-        stream.set_read_timeout(Some(LIMIT)).unwrap();
+        self.try_accept().unwrap()
+    }
+
+    /// The same, for connections that may break.
+    pub fn try_accept(&self) -> std::io::Result<TcpStream> {
+        let (mut stream, _) = self.listener.accept()?;
+        stream.set_read_timeout(Some(LIMIT))?;
         let mut greeting = [0u8; 64];
         greeting[0] = 0xff;
         greeting[9] = 0x7f;
         greeting[10] = 3;
         greeting[12..16].copy_from_slice(b"NULL");
-        stream.write_all(&greeting).unwrap();
-        stream.read_exact(&mut [0; 64]).unwrap();
-        stream.write_all(b"\x04\x1a\x05READY\x0bSocket-Type\x00\x00\x00\x04PULL").unwrap();
+        stream.write_all(&greeting)?;
+        stream.read_exact(&mut [0; 64])?;
+        stream.write_all(b"\x04\x1a\x05READY\x0bSocket-Type\x00\x00\x00\x04PULL")?;
         let mut head = [0; 2];
-        stream.read_exact(&mut head).unwrap();
-        stream.read_exact(&mut vec![0; head[1] as usize]).unwrap();
-        stream
+        stream.read_exact(&mut head)?;
+        stream.read_exact(&mut vec![0; head[1] as usize])?;
+        Ok(stream)
     }
 }
 
