@@ -81,6 +81,8 @@ struct Done {
     failed: Vec<String>,
     /// Destinations that are known / that there should be, when time ran out before they all registered.
     missing: Option<(usize, Option<u32>)>,
+    /// The server's patience ended first.
+    cut: bool,
 }
 
 impl Done {
@@ -93,6 +95,10 @@ impl Done {
         }
         if let Some((known, expected)) = self.missing {
             let expected = expected.map_or_else(|| "?".to_owned(), |n| n.to_string());
+            if self.cut {
+                let message = format!("[{id}] the server shut down with {known}/{expected} destination(s) initiated");
+                return Err(Fault::new(Reason::Draining, message));
+            }
             let seconds = limit.as_secs_f32();
             let message =
                 format!("[{id}] delivery timed out after {seconds}s with {known}/{expected} destination(s) initiated");
@@ -129,7 +135,10 @@ async fn everyone(app: &App, entry: &EncodeGuard<Staged>, out: &Outbound, messag
                 Ok(()) => done.served += 1,
                 Err(why) => done.failed.push(why),
             },
-            () = app.drain.hard_stop(), if more => more = false,
+            () = app.drain.hard_stop(), if more => {
+                (done.missing, done.cut) = (Some((known, entry.expected_destinations())), true);
+                more = false;
+            }
             else => return done,
         }
     }

@@ -92,7 +92,7 @@ impl RequestLog {
             deliver_ms = ms(self.deliver),
             total_ms = ms(self.began.elapsed()),
             outcome,
-            message,
+            detail = message,
             "request"
         );
     }

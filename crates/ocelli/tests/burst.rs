@@ -77,13 +77,15 @@ async fn early_registrations_of_several_ranks_wait_for_the_encode() {
 async fn ranks_that_disagree_about_their_number_are_told() {
     let server = TestServer::start(&[]).await;
     let body = encode_body("odd", &[data_url("size_27x29.png")]).to_string();
-    let _open = server.send("POST", "/encode", "application/json", body.as_bytes()).await;
+    let open = server.send("POST", "/encode", "application/json", body.as_bytes()).await;
     let (one, two) = (support::receiver(), support::receiver());
     let register = |count: u32, url: String| json!({"req_id": "odd", "receive_count": count, "receive_url": url});
     assert_eq!(server.post("/scheduler_receive_url", &register(2, one.url())).await.status, 200);
     let answer = server.post("/scheduler_receive_url", &register(3, two.url())).await;
     assert_eq!(answer.status, 400);
     assert!(answer.message().starts_with("Inconsistent receive_count"), "{}", answer.message());
+    drop(open);
+    server.empty().await;
     server.stop().await;
 }
 

@@ -56,7 +56,7 @@ impl Tower for Switched {
         let poison = self.switch.poison_patches.load(Ordering::SeqCst);
         let poisoned = poison > 0 && batch.iter().any(|item| item.grid.patches() == poison);
         if poisoned || take_one(&self.switch.fail) {
-            return Err(EngineError::Shape { operation: "test", detail: "a device error, on purpose".into() });
+            return Err(EngineError::Shape { op: "test", why: "a device error, on purpose".into() });
         }
         self.inner.forward(ops, batch)
     }

@@ -36,8 +36,7 @@ pub(super) fn run(
         if batch.is_empty() {
             continue;
         }
-        let well = run_batch(&mut device, batch, row_bytes, rows_of);
-        shared.progress.ended(well, Instant::now());
+        run_batch(shared, &mut device, batch, row_bytes, rows_of);
     }
 }
 
@@ -55,36 +54,45 @@ fn next_batch(shared: &Shared, limits: BatchLimits) -> Option<Vec<Job>> {
 }
 
 /// Runs a batch; when it fails, each of its items alone, once, so that one cannot fail its neighbours.
-/// Returns whether the device did its work.
-fn run_batch(device: &mut Device, batch: Vec<Job>, row_bytes: usize, rows_of: &dyn Fn(&Prepared) -> usize) -> bool {
+/// How it ended is known before anybody hears of it: whoever asks for health next must find it.
+fn run_batch(
+    shared: &Shared,
+    device: &mut Device,
+    batch: Vec<Job>,
+    row_bytes: usize,
+    rows_of: &dyn Fn(&Prepared) -> usize,
+) {
     let began = Instant::now();
     let items: Vec<&Prepared> = batch.iter().map(|job| &job.prepared).collect();
-    match forward(device, &items, row_bytes, rows_of) {
-        Ok(rows) => {
-            hand_out(batch, rows, began);
-            true
-        }
+    let result = forward(device, &items, row_bytes, rows_of);
+    let patches: usize = items.iter().map(|item| item.grid.patches()).sum();
+    shared.progress.ended(result.is_ok(), Instant::now());
+    match result {
+        Ok(rows) => hand_out(batch, rows, began),
         Err(why) if batch.len() == 1 => {
-            tracing::error!(%why, patches = items[0].grid.patches(), "forward failed");
-            drop(items);
-            batch.into_iter().for_each(|job| drop(job.reply.send(Err(why.clone()))));
-            false
+            tracing::error!(%why, patches, "forward failed");
+            batch.into_iter().for_each(|job| answer(job.reply, Err(why.clone())));
         }
         Err(why) => {
-            tracing::error!(%why, items = batch.len(), "forward failed, its items are tried one by one");
-            drop(items);
-            let singly = batch.into_iter().map(|job| run_batch(device, vec![job], row_bytes, rows_of));
-            singly.fold(true, |well, one| well && one)
+            tracing::error!(%why, patches, items = batch.len(), "forward failed, its items are tried one by one");
+            for job in batch {
+                shared.progress.resumed();
+                run_batch(shared, device, vec![job], row_bytes, rows_of);
+            }
         }
     }
+}
+
+/// A waiter that left during the forward is no error: what it waited for is dropped here.
+fn answer(reply: oneshot::Sender<Result<EncodedItem, Fault>>, result: Result<EncodedItem, Fault>) {
+    drop(reply.send(result));
 }
 
 fn hand_out(batch: Vec<Job>, rows: Vec<Staged>, began: Instant) {
     let forward = began.elapsed();
     for (job, rows) in batch.into_iter().zip(rows) {
         let queued = began.saturating_duration_since(job.submitted);
-        // an error means that the waiter left during the forward: its rows are dropped here
-        let _ = job.reply.send(Ok(EncodedItem { rows, queued, forward }));
+        answer(job.reply, Ok(EncodedItem { rows, queued, forward }));
     }
 }
 

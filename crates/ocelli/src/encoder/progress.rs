@@ -55,6 +55,11 @@ impl Progress {
         self.change(|facts| (facts.queued, facts.on_device) = (queued, on_device));
     }
 
+    /// The device goes on with a batch that was reported as ended.
+    pub fn resumed(&self) {
+        self.change(|facts| facts.on_device = true);
+    }
+
     /// A batch ended, well or not.
     pub fn ended(&self, well: bool, now: Instant) {
         self.change(|facts| (facts.on_device, facts.moved, facts.last) = (false, now, Some((now, well))));

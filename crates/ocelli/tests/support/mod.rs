@@ -5,6 +5,7 @@
 use ocelli::app::App;
 use ocelli::config::Config;
 use ocelli::start::{self, Server};
+use ocelli_client::pickle::{self, Content, Grids, Header};
 use serde_json::{Value, json};
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
@@ -160,4 +161,84 @@ fn unchunk(mut rest: &[u8]) -> Vec<u8> {
 /// A good `/encode` body.
 pub fn encode_body(id: &str, items: &[String]) -> Value {
     json!({"req_id": id, "modality": "IMAGE", "mm_items": items, "num_parts": 1, "part_idx": 0})
+}
+
+/// A receiver on a free loopback port: a bare libzmq PULL socket, as the language server has one.
+pub fn receiver() -> TestReceiver {
+    receiver_at("127.0.0.1:*")
+}
+
+/// A receiver on a given address.
+pub fn receiver_at(url: &str) -> TestReceiver {
+    let context = zmq::Context::new();
+    let socket = context.socket(zmq::PULL).expect("socket");
+    socket.set_linger(0).expect("linger");
+    socket.bind(&format!("tcp://{url}")).unwrap_or_else(|e| panic!("{url}: {e}"));
+    let endpoint = socket.get_last_endpoint().expect("endpoint").expect("utf-8");
+    TestReceiver { socket, url: endpoint.trim_start_matches("tcp://").to_owned() }
+}
+
+pub struct TestReceiver {
+    socket: zmq::Socket,
+    url: String,
+}
+
+impl TestReceiver {
+    /// `host:port`, as it is registered.
+    pub fn url(&self) -> String {
+        self.url.clone()
+    }
+
+    /// The next message.
+    pub async fn next(&mut self) -> Part {
+        let arriving = async {
+            loop {
+                match self.socket.recv_multipart(zmq::DONTWAIT) {
+                    Ok(frames) => return frames,
+                    Err(zmq::Error::EAGAIN) => tokio::time::sleep(Duration::from_millis(1)).await,
+                    Err(why) => panic!("{why}"),
+                }
+            }
+        };
+        let mut frames = tokio::time::timeout(PATIENCE, arriving).await.expect("a message in time").into_iter();
+        let header = pickle::read(&frames.next().expect("frame 0")).expect("a header that the allow-list takes");
+        Part { header, payload: frames.next().unwrap_or_default() }
+    }
+}
+
+/// What arrived.
+pub struct Part {
+    header: Header,
+    payload: Vec<u8>,
+}
+
+impl Part {
+    pub fn id(&self) -> String {
+        self.header.req_id.clone()
+    }
+
+    /// Rows, after the length of the payload was checked against shape and type.
+    pub fn rows(&self) -> usize {
+        let Content::Rows { dtype, rows, columns, .. } = &self.header.content else { panic!("{:?}", self.header) };
+        assert_eq!(self.payload.len(), rows * columns * dtype.size());
+        *rows
+    }
+
+    pub fn grids(&self) -> Vec<[u32; 3]> {
+        match &self.header.content {
+            Content::Rows { grids: Grids::Thw(grids), .. } => grids.iter().map(|g| [g.t, g.h, g.w]).collect(),
+            other => panic!("{other:?}"),
+        }
+    }
+
+    pub fn payload(&self) -> &[u8] {
+        &self.payload
+    }
+
+    pub fn error(&self) -> Option<(String, u16)> {
+        match &self.header.content {
+            Content::Error { message, code } => Some((message.clone(), code.unwrap_or_default())),
+            Content::Rows { .. } => None,
+        }
+    }
 }
