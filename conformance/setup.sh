@@ -6,12 +6,13 @@ here=$(cd "$(dirname "$0")" && pwd)
 venv=${1:-${OCELLI_CONFORMANCE_VENV:-$here/.venv}}
 
 # ffmpeg: shared libraries for torchcodec. The other three: imported by mooncake, which sglang imports.
+PATH=$PATH:/usr/sbin:/sbin  # ldconfig
 system=
-command -v ffmpeg >/dev/null || system="ffmpeg"
+command -v ffmpeg >/dev/null || system=" ffmpeg"
 ldconfig -p 2>/dev/null | grep -q 'libibverbs\.so\.1' || system="$system libibverbs1 librdmacm1 libnuma1"
 
 echo "This installs, for the tests only (nothing of it is needed to build or run ocelli):"
-if [ -n "$system" ]; then echo "  with apt-get:   $system"; else echo "  with apt-get:   nothing, all is there"; fi
+if [ -n "$system" ]; then echo "  with apt-get:  $system"; else echo "  with apt-get:   nothing, all is there"; fi
 echo "  with pip:       $(grep -c '==' "$here/requirements.txt") pinned packages of requirements.txt from PyPI, among them"
 echo "                  $(grep -E '^(sglang|torch|transformers)==' "$here/requirements.txt" | tr '\n' ' ')"
 echo "  into:           $venv (6.6 GB, 3 to 7 minutes)"
