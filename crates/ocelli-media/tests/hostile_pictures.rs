@@ -1,6 +1,8 @@
 //! Pictures that are cut off, flipped or lying about their size: an error or a picture, never a panic, and
 //! never memory for what is only declared.
 
+#![allow(clippy::panic, clippy::expect_used, clippy::unwrap_used)] // a test fails by panicking
+
 use ocelli_core::{Fault, Reason};
 use ocelli_media::{ImageLimits, MediaError, ReadingMode, decode_image, probe_image};
 use std::path::{Path, PathBuf};

@@ -122,18 +122,14 @@ async fn an_id_in_flight_is_refused_and_free_again_after_completion() {
     let server = TestServer::start(&[]).await;
     let body = encode_body("twin", &[data_url("size_27x29.png")]);
     let first = server.send("POST", "/encode", "application/json", body.to_string().as_bytes()).await;
-    while server.app.table.stats().staged == 0 {
-        tokio::time::sleep(std::time::Duration::from_millis(2)).await;
-    }
+    support::until("rows are staged", || server.app.table.stats().staged > 0).await;
     let second = server.post("/encode", &body).await;
     assert_eq!(second.status, 409, "{}", second.text());
     assert_eq!(second.json()["req_id"], "twin");
     drop(first); // the client goes away
     server.empty().await;
     let third = server.send("POST", "/encode", "application/json", body.to_string().as_bytes()).await;
-    while server.app.table.stats().staged == 0 {
-        tokio::time::sleep(std::time::Duration::from_millis(2)).await;
-    }
+    support::until("rows are staged", || server.app.table.stats().staged > 0).await;
     drop(third);
     server.empty().await;
     server.stop().await;
@@ -148,9 +144,7 @@ async fn more_requests_than_there_is_room_for_get_503_with_retry_after() {
         let body = encode_body(&format!("held-{i}"), &[data_url("size_27x29.png")]);
         held.push(server.send("POST", "/encode", "application/json", body.to_string().as_bytes()).await);
     }
-    while server.app.table.stats().staged < 4 {
-        tokio::time::sleep(std::time::Duration::from_millis(2)).await;
-    }
+    support::until("four are staged", || server.app.table.stats().staged >= 4).await;
     let answer = server.post("/encode", &encode_body("more", &[data_url("size_27x29.png")])).await;
     assert_eq!(answer.status, 503, "{}", answer.text());
     assert!(answer.head.contains("retry-after: "), "{}", answer.head);

@@ -51,9 +51,7 @@ async fn early_registrations_of_several_ranks_wait_for_the_encode() {
             registrations.push(server.send("POST", "/scheduler_receive_url", "application/json", register.as_bytes()).await);
         }
     }
-    while server.app.table.stats().early_waiters < 6 {
-        tokio::time::sleep(Duration::from_millis(2)).await;
-    }
+    support::until("six registrations wait", || server.app.table.stats().early_waiters >= 6).await;
     let answer = server.post("/encode", &encode_body("tp", &[data_url("png_rgb.png"), data_url("size_27x29.png")])).await;
     assert_eq!((answer.status, answer.json()), (200, Value::Null));
     for stream in registrations {

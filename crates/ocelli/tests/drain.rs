@@ -3,15 +3,12 @@
 mod support;
 
 use serde_json::json;
-use std::time::Duration;
 use support::{Answer, TestServer, data_url, encode_body};
 
 async fn staged(server: &TestServer, id: &str) -> tokio::net::TcpStream {
     let body = encode_body(id, &[data_url("size_27x29.png")]);
     let open = server.send("POST", "/encode", "application/json", body.to_string().as_bytes()).await;
-    while server.app.table.stats().staged == 0 {
-        tokio::time::sleep(Duration::from_millis(2)).await;
-    }
+    support::until("rows are staged", || server.app.table.stats().staged > 0).await;
     open
 }
 

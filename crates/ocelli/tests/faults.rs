@@ -112,13 +112,15 @@ async fn one_bad_item_does_not_fail_its_neighbours_in_the_batch() {
     switch.hold(true);
     let mut open = Vec::new();
     for i in 0..8 {
+        // the first is on the device before the others come, so that they share a batch
+        if i == 1 {
+            support::until("the first is on the device", || switch.forwards.load(Ordering::SeqCst) == 1).await;
+        }
         let picture = if i == 3 { "png_rgb.png" } else { "size_27x29.png" };
         let body = json!({"mm_items": data_url(picture)}).to_string();
         open.push(server.send("POST", "/v1/embeddings/multimodal", "application/json", body.as_bytes()).await);
     }
-    while server.app.encoder.queued() < 7 {
-        tokio::time::sleep(Duration::from_millis(2)).await;
-    }
+    support::until("seven wait", || server.app.encoder.queued() >= 7).await;
     switch.hold(false);
     for (i, stream) in open.into_iter().enumerate() {
         assert_eq!(Answer::read(stream).await.status, if i == 3 { 500 } else { 200 }, "request {i}");
@@ -137,9 +139,7 @@ async fn a_busy_device_is_well_and_a_stalled_one_is_not() {
         let body = encode_body(&format!("r{i}"), &[data_url("size_27x29.png")]).to_string();
         open.push(server.send("POST", "/encode", "application/json", body.as_bytes()).await);
     }
-    while server.app.encoder.queued() == 0 {
-        tokio::time::sleep(Duration::from_millis(2)).await;
-    }
+    support::until("work waits", || server.app.encoder.queued() > 0).await;
     let began = Instant::now();
     assert_eq!(server.get("/health").await.status, 200, "busy is not dead");
     assert!(began.elapsed() < Duration::from_secs(1));
@@ -192,18 +192,17 @@ async fn batches_are_bounded_by_work_and_skip_what_nobody_waits_for() {
     let (server, switch) = server(&["--max-batch-patches", "200"]).await;
     switch.hold(true);
     let mut open = Vec::new();
-    for _ in 0..9 {
+    for i in 0..9 {
+        if i == 1 {
+            support::until("the first is on the device", || switch.forwards.load(Ordering::SeqCst) == 1).await;
+        }
         let body = json!({"mm_items": data_url("png_rgb.png")}).to_string(); // 96 patches
         open.push(server.send("POST", "/v1/embeddings/multimodal", "application/json", body.as_bytes()).await);
     }
-    while server.app.encoder.queued() < 8 {
-        tokio::time::sleep(Duration::from_millis(2)).await;
-    }
+    support::until("eight wait", || server.app.encoder.queued() >= 8).await;
     // two of them leave
     drop(open.drain(7..));
-    while server.app.admission.in_use().requests > 7 {
-        tokio::time::sleep(Duration::from_millis(2)).await;
-    }
+    support::until("two have left", || server.app.admission.in_use().requests <= 7).await;
     switch.hold(false);
     for stream in open {
         assert_eq!(Answer::read(stream).await.status, 200);

@@ -18,6 +18,16 @@ use tokio::task::JoinHandle;
 /// No wait of a test is longer; a test that gets here has failed.
 pub const PATIENCE: Duration = Duration::from_secs(30);
 
+/// Waits until something is so; what never is fails the test instead of hanging it.
+pub async fn until(what: &str, so: impl Fn() -> bool) {
+    let coming = async {
+        while !so() {
+            tokio::time::sleep(Duration::from_millis(2)).await;
+        }
+    };
+    tokio::time::timeout(PATIENCE, coming).await.unwrap_or_else(|_| panic!("never: {what}"));
+}
+
 pub fn goldens() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/golden")
 }
