@@ -5,14 +5,18 @@ use std::net::Ipv6Addr;
 use std::sync::Arc;
 
 /// Identity of one part at the encoder: `<rid>_local_part_<part_idx>` when a language server made it.
-/// Cheap to clone. Never empty.
+/// Cheap to clone. Never empty, never long: ids are kept after their request, and repeated in messages.
 #[derive(Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct ReqId(Arc<str>);
 
 impl ReqId {
-    /// `None` for an empty string: the protocol refuses it.
+    /// Longest id in bytes; a language server's own have about 50, its users may choose longer ones.
+    pub const MAX_BYTES: usize = 1024;
+
+    /// `None` for an empty string, which the protocol refuses, and for one longer than
+    /// [`ReqId::MAX_BYTES`].
     pub fn new(id: &str) -> Option<Self> {
-        (!id.is_empty()).then(|| Self(Arc::from(id)))
+        (1..=Self::MAX_BYTES).contains(&id.len()).then(|| Self(Arc::from(id)))
     }
 
     /// The id as it came.
@@ -173,8 +177,10 @@ mod tests {
     }
 
     #[test]
-    fn an_empty_request_id_does_not_exist() {
+    fn an_empty_or_endless_request_id_does_not_exist() {
         assert!(ReqId::new("").is_none());
+        assert!(ReqId::new(&"a".repeat(ReqId::MAX_BYTES)).is_some());
+        assert!(ReqId::new(&"a".repeat(ReqId::MAX_BYTES + 1)).is_none());
         assert_eq!(ReqId::new("a").map(|i| i.to_string()), Some("a".into()));
     }
 }

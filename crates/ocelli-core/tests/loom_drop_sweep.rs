@@ -5,8 +5,11 @@
 
 mod loom_support;
 
+use loom::future::block_on;
 use loom::thread;
-use loom_support::{TTL, block_on, id, table};
+use loom_support::{TTL, id, table};
+use std::future::Future;
+use std::task::{Context, Waker};
 use std::time::Instant;
 
 #[test]
@@ -14,9 +17,12 @@ fn a_guard_that_is_dropped_during_a_sweep_leaves_nothing() {
     loom::model(|| {
         let (table, now) = (table(), Instant::now());
         let guard = table.begin(&id(), now).expect("begins");
-        let (of_sweep, of_wait) = (table.clone(), table.clone());
+        // it waits already, and is polled by another waker from now on
+        let mut sizes = Box::pin(table.sizes(&id()));
+        assert!(sizes.as_mut().poll(&mut Context::from_waker(Waker::noop())).is_pending());
+        let waiting = thread::spawn(move || block_on(sizes));
+        let of_sweep = table.clone();
         let sweeping = thread::spawn(move || of_sweep.sweep(now + TTL).len());
-        let waiting = thread::spawn(move || block_on(of_wait.sizes(&id())));
         drop(guard);
         assert_eq!(sweeping.join().unwrap(), 0, "what a guard holds is not swept");
         assert!(waiting.join().unwrap().is_err());

@@ -5,8 +5,9 @@
 
 mod loom_support;
 
+use loom::future::block_on;
 use loom::thread;
-use loom_support::{block_on, destination, id, table};
+use loom_support::{destination, id, table};
 use std::time::Instant;
 
 #[test]

@@ -1,9 +1,9 @@
 //! What holds an entry alive. Dropping is releasing.
 
-use super::entry::Phase;
-use super::table::{State, Table};
-use super::wait::Wait;
 use super::Sizes;
+use super::entry::{Phase, not_active};
+use super::table::{State, Table};
+use super::wait::{Seen, Wait};
 use crate::{Destination, Fault, Reason, ReqId};
 use std::future::Future;
 use std::task::Poll;
@@ -32,6 +32,7 @@ impl<S: Clone + Send> EncodeGuard<S> {
         self.table.change(|state| {
             if let Some(entry) = state.own(&self.id, self.generation) {
                 (entry.sizes, entry.published) = (Some(sizes), now);
+                state.it_is(now);
                 state.wake(&self.id);
             }
         });
@@ -43,10 +44,17 @@ impl<S: Clone + Send> EncodeGuard<S> {
     /// `NotActive` when the entry was released or replaced, `Internal` when it was staged or failed before.
     pub fn stage(&self, rows: S) -> Result<(), Fault> {
         self.table.change(|state| {
-            let entry = state.own(&self.id, self.generation).ok_or_else(|| super::entry::not_active(&self.id))?;
-            if !matches!(entry.phase, Phase::Encoding) {
-                return Err(Fault::new(Reason::Internal, "a request is staged once"));
-            }
+            let entry = match state.own(&self.id, self.generation) {
+                Some(entry) if matches!(entry.phase, Phase::Encoding) => entry,
+                other => {
+                    let why = match other {
+                        Some(_) => Fault::new(Reason::Internal, "a request is staged once"),
+                        None => not_active(&self.id),
+                    };
+                    state.after.phases.push(Phase::Staged(rows));
+                    return Err(why);
+                }
+            };
             entry.phase = Phase::Staged(rows);
             state.wake(&self.id);
             Ok(())
@@ -57,28 +65,37 @@ impl<S: Clone + Send> EncodeGuard<S> {
     pub fn fail(&self, fault: Fault, now: Instant) {
         self.table.change(|state| {
             if let Some(entry) = state.own(&self.id, self.generation) {
-                (entry.phase, entry.published) = (Phase::Failed(fault), now);
+                entry.published = now;
+                let before = std::mem::replace(&mut entry.phase, Phase::Failed(fault));
+                state.after.phases.push(before);
+                state.it_is(now);
                 state.wake(&self.id);
             }
         });
     }
 
-    /// Each destination once, as it registers, those that are there first. `None`: there will be no more.
+    /// Each destination once, as it registers, those that are there first. `None`: there will be no more,
+    /// or the encode has ended. A destination belongs to the call that returns it; a dropped future takes none along.
     pub fn next_destination(&self) -> impl Future<Output = Option<Destination>> + Send + use<S> {
         let generation = self.generation;
-        Wait::new(self.table.clone(), self.id.clone(), move |state: &mut State<S>, id: &ReqId, _| {
+        Wait::new(self.table.clone(), self.id.clone(), move |state: &mut State<S>, id: &ReqId, _: Seen| {
             let Some(entry) = state.own(id, generation) else { return Poll::Ready(None) };
-            if let Some(next) = entry.destinations.get(entry.yielded) {
-                entry.yielded += 1;
-                return Poll::Ready(Some(next.clone()));
+            if entry.release_requested || !entry.encoding {
+                return Poll::Ready(None);
             }
-            if entry.release_requested || entry.all_yielded() { Poll::Ready(None) } else { Poll::Pending }
+            if let Some(next) = entry.owed.next() {
+                if entry.owed.all_told() {
+                    state.wake(id); // whoever else waits for a destination: there will be none
+                }
+                return Poll::Ready(Some(next));
+            }
+            if entry.owed.all_told() { Poll::Ready(None) } else { Poll::Pending }
         })
     }
 
     /// How many destinations there will be, once one has registered.
     pub fn expected_destinations(&self) -> Option<u32> {
-        self.table.change(|state| state.own(&self.id, self.generation).and_then(|entry| entry.receive_count))
+        self.table.change(|state| state.own(&self.id, self.generation).and_then(|entry| entry.owed.receive_count()))
     }
 
     /// Holds the entry and its rows for one send.
@@ -91,11 +108,12 @@ impl<S: Clone + Send> EncodeGuard<S> {
                 Phase::Encoding | Phase::Failed(_) => None,
             }
         });
-        SendGuard::new(self.table.clone(), self.id.clone(), self.generation, rows, false)
+        let (table, id) = (self.table.clone(), self.id.clone());
+        SendGuard { table, id, generation: self.generation, rows, one_sided: false, failed: false }
     }
 
     /// Ends the encode and leaves what is staged, or why there is nothing, for one-sided receivers: until
-    /// all have fetched, or the sweep.
+    /// all have fetched, or the sweep. An encode that neither staged nor failed leaves nothing.
     pub fn keep(mut self) {
         self.kept = true;
     }
@@ -109,13 +127,18 @@ impl<S: Clone + Send> Drop for EncodeGuard<S> {
         self.table.change(|state| {
             let Some(entry) = state.own(&self.id, self.generation) else { return };
             entry.encoding = false;
-            entry.release_requested |= !self.kept || entry.all_fetched();
+            let leaves_something = self.kept && !matches!(entry.phase, Phase::Encoding);
+            entry.release_requested |= !leaves_something || entry.is_served();
+            if !entry.release_requested {
+                state.wake(&self.id); // nobody will be told of destinations any more
+            }
             state.settle(&self.id);
         });
     }
 }
 
-/// One send that is going on. Dropping it ends it.
+/// One send that is going on. Dropping it ends it; a transfer that was cancelled is drained first, by
+/// whoever holds the guard.
 pub struct SendGuard<S: Clone + Send> {
     table: Table<S>,
     id: ReqId,
@@ -127,8 +150,8 @@ pub struct SendGuard<S: Clone + Send> {
 }
 
 impl<S: Clone + Send> SendGuard<S> {
-    pub(super) fn new(table: Table<S>, id: ReqId, generation: u64, rows: Option<S>, one_sided: bool) -> Self {
-        Self { table, id, generation, rows, one_sided, failed: false }
+    pub(super) fn one_sided(table: Table<S>, id: ReqId, generation: u64, rows: S) -> Self {
+        Self { table, id, generation, rows: Some(rows), one_sided: true, failed: false }
     }
 
     /// The rows; `None` when what is sent is an error.
@@ -147,8 +170,8 @@ impl<S: Clone + Send> Drop for SendGuard<S> {
         self.table.change(|state| {
             let Some(entry) = state.own(&self.id, self.generation) else { return };
             entry.sends = entry.sends.saturating_sub(1);
-            entry.release_requested |= self.one_sided && !entry.encoding && (self.failed || entry.all_fetched());
-            entry.release_requested |= self.one_sided && self.failed;
+            let served = !entry.encoding && entry.is_served();
+            entry.release_requested |= self.one_sided && (self.failed || served);
             state.settle(&self.id);
         });
     }

@@ -7,28 +7,31 @@
 //!
 //! | file | what |
 //! | --- | --- |
-//! | [`table`] | the table: begin, register, wait for sizes, refuse, sweep |
+//! | [`table`] | the table and its one lock: begin, refuse, what is in it |
 //! | `entry` | one request: its phase and what it may still do |
 //! | [`guard`] | what holds an entry alive; `Drop` releases |
+//! | [`sizes`] | the rendezvous with those who want to know how large a part is |
+//! | `sends` | who is owed: registered, told, fetched; register and send |
+//! | [`sweep`] | the backstop |
+//! | `ended` | why an id has no entry any more, so that who comes late is told at once |
 //! | `wait` | futures that look at the table until they are content, and forget themselves when dropped |
 //!
-//! Time comes in as an argument. One lock guards the table; wakers are called after it is free.
+//! What must hold: only an encode makes an entry; after its release was requested nothing begins and it
+//! goes with its last guard; each destination is told to the encode once; a wait that could end was woken.
+//!
+//! Time comes in as an argument. One lock guards the table; wakers are called, and rows and wakers
+//! dropped, only after it is free, so that either may come back to the table.
 
+mod ended;
 mod entry;
 pub mod guard;
+mod sends;
+pub mod sizes;
+pub mod sweep;
 pub mod table;
 mod wait;
 
 pub use guard::{EncodeGuard, SendGuard};
-pub use table::{Limits, Stats, Swept, Table};
-
-/// What is known of a part's rows once its items are prepared, before they exist.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Sizes {
-    /// Rows of all items.
-    pub rows: usize,
-    /// Columns, deepstack included.
-    pub dim: usize,
-    /// `rows·dim` elements of the model's type.
-    pub bytes: usize,
-}
+pub use sizes::Sizes;
+pub use sweep::{Swept, SweptPhase};
+pub use table::{Limits, Stats, Table};

@@ -2,11 +2,14 @@
 //!
 //! | file | what |
 //! | --- | --- |
-//! | [`queue`] | items that wait for a device, oldest first, and what shares the next forward |
+//! | [`queue`] | items that wait for a device, oldest first |
+//! | [`batch`] | which of them share the next forward |
 //! | [`admission`] | room in the system, given back by dropping |
 
 pub mod admission;
+pub mod batch;
 pub mod queue;
 
 pub use admission::{Admission, AdmissionLimits, InUse, Permit};
-pub use queue::{BatchLimits, Queue, Work};
+pub use batch::{BatchLimits, Work};
+pub use queue::Queue;
