@@ -4,11 +4,12 @@ set -euo pipefail
 cd "$(dirname "$0")/.."
 
 if command -v cargo-nextest >/dev/null; then
-    cargo nextest run --workspace --no-fail-fast
+    # the goldens print a table of their own, below
+    cargo nextest run --workspace --no-fail-fast -E 'not binary(golden)'
     cargo test --workspace --doc --quiet
 else
     cargo test --workspace --no-fail-fast
 fi
 # prints its own table and `N passed, N failed`
-cargo test --quiet --package ocelli --test golden -- --report
+cargo test --quiet --package ocelli --test golden -- --nocapture
 scripts/loom.sh

@@ -119,10 +119,14 @@ mod tests {
 
     #[test]
     fn busy_is_well_and_stalled_is_not() {
-        let standing = |has_work, seconds, pulse| Standing { has_work, without_progress: Duration::from_secs(seconds), pulse };
+        let standing =
+            |has_work, seconds, pulse| Standing { has_work, without_progress: Duration::from_secs(seconds), pulse };
         let health = health();
         assert_eq!(health.judge(standing(true, 29, Pulse::None)), Some(Ok(())));
-        assert_eq!(health.judge(standing(true, 31, Pulse::Beat(Duration::from_secs(31)))), Some(Err(Unwell::Stalled(Duration::from_secs(31)))));
+        assert_eq!(
+            health.judge(standing(true, 31, Pulse::Beat(Duration::from_secs(31)))),
+            Some(Err(Unwell::Stalled(Duration::from_secs(31))))
+        );
         let failing = health.judge(standing(true, 0, Pulse::Failed(Duration::ZERO)));
         assert!(matches!(failing, Some(Err(Unwell::Failing(_)))));
         assert_eq!(health.judge(standing(false, 0, Pulse::Beat(Duration::from_secs(1)))), Some(Ok(())));

@@ -66,7 +66,7 @@ impl Prepare {
         };
         let fetch = began.elapsed();
         let (hash, limits, mode, processor) =
-            (item.content_hash.clone(), self.limits.clone(), self.mode, self.processor.clone());
+            (item.content_hash.clone(), self.limits, self.mode, self.processor.clone());
         self.on_cpu(move |abandoned| {
             if let Some(hash) = hash {
                 ocelli_media::verify_content_hash(&bytes, &hash)?;

@@ -1,6 +1,8 @@
 //! Everything that a client can get wrong, over HTTP, one after another on one server: each gets its
 //! error, the server goes on, nothing is left.
 
+#![allow(clippy::panic, clippy::expect_used, clippy::unwrap_used, reason = "a test fails by panicking")]
+
 mod support;
 
 use serde_json::{Value, json};
@@ -17,12 +19,50 @@ async fn wrong_fields_get_400_and_leave_nothing() {
     let server = TestServer::start(&["--send-timeout-s", "1"]).await;
     let wrong: Vec<(&str, Vec<Value>)> = vec![
         ("req_id", vec![json!(null), json!(1), json!(""), json!([]), json!({}), json!(true)]),
-        ("modality", vec![json!(null), json!(1), json!(""), json!("SMELL"), json!(["IMAGE"]), json!("VIDEO"), json!("AUDIO")]),
-        ("mm_items", vec![json!(null), json!([]), json!(1), json!(true), json!([null]), json!([1]), json!([""]), json!([[[]]]),
-            json!({}), json!({"url": 1}), json!([{"url": "x", "content_hash": 1}]), json!("relative/path.png"), json!("ftp://x/y.png"),
-            json!("http://"), json!("http://["), json!("data:image/png;base64,"), json!("data:,"), json!("file:///etc/passwd"), json!("/etc/passwd"),
-            json!("http://127.0.0.1:1/x.png"), json!("http://169.254.169.254/latest/meta-data"), json!("🙂")]),
-        ("num_parts", vec![json!(null), json!(0), json!(-1), json!(1.5), json!("1"), json!(true), json!(1e300), json!(4294967296u64)]),
+        (
+            "modality",
+            vec![json!(null), json!(1), json!(""), json!("SMELL"), json!(["IMAGE"]), json!("VIDEO"), json!("AUDIO")],
+        ),
+        (
+            "mm_items",
+            vec![
+                json!(null),
+                json!([]),
+                json!(1),
+                json!(true),
+                json!([null]),
+                json!([1]),
+                json!([""]),
+                json!([[[]]]),
+                json!({}),
+                json!({"url": 1}),
+                json!([{"url": "x", "content_hash": 1}]),
+                json!("relative/path.png"),
+                json!("ftp://x/y.png"),
+                json!("http://"),
+                json!("http://["),
+                json!("data:image/png;base64,"),
+                json!("data:,"),
+                json!("file:///etc/passwd"),
+                json!("/etc/passwd"),
+                json!("http://127.0.0.1:1/x.png"),
+                json!("http://169.254.169.254/latest/meta-data"),
+                json!("🙂"),
+            ],
+        ),
+        (
+            "num_parts",
+            vec![
+                json!(null),
+                json!(0),
+                json!(-1),
+                json!(1.5),
+                json!("1"),
+                json!(true),
+                json!(1e300),
+                json!(4294967296u64),
+            ],
+        ),
         ("part_idx", vec![json!(null), json!(-1), json!(1), json!(0.0), json!("0"), json!(false), json!(i64::MIN)]),
         ("hashes", vec![json!({}), json!(1.5)]),
         ("embedding_port", vec![json!([]), json!([0]), json!(-1), json!("80"), json!([70000]), json!({})]),
@@ -38,7 +78,11 @@ async fn wrong_fields_get_400_and_leave_nothing() {
             let answer = server.post("/encode", &body).await;
             assert_eq!(answer.status, 400, "{field} = {value}: {}", answer.text());
             assert_eq!(answer.json()["status"], "error");
-            assert!(!answer.message().is_empty() && answer.message().len() < 400, "{field} = {value}: {}", answer.message());
+            assert!(
+                !answer.message().is_empty() && answer.message().len() < 400,
+                "{field} = {value}: {}",
+                answer.message()
+            );
             server.empty().await;
         }
     }
@@ -61,7 +105,8 @@ async fn wrong_fields_get_400_and_leave_nothing() {
 #[tokio::test]
 async fn every_broken_file_is_a_client_error_that_names_its_item() {
     let server = TestServer::start(&["--send-timeout-s", "1"]).await;
-    let manifest: Value = serde_json::from_slice(&std::fs::read(goldens().join("media/manifest.json")).unwrap()).unwrap();
+    let manifest: Value =
+        serde_json::from_slice(&std::fs::read(goldens().join("media/manifest.json")).unwrap()).unwrap();
     let mut refused = 0;
     for (name, entry) in manifest["media"].as_object().unwrap().iter().filter(|(_, e)| e["kind"] == "bad") {
         let items = [data_url("size_27x29.png"), base64(&medium(name))];
@@ -83,11 +128,23 @@ async fn every_broken_file_is_a_client_error_that_names_its_item() {
 
 #[tokio::test]
 async fn too_much_of_anything_is_refused_with_its_limit_and_flag() {
-    let server = TestServer::start(&["--max-request-body-mb", "64", "--max-items-per-request", "512", "--max-image-pixels", "700"]).await;
+    let server = TestServer::start(&[
+        "--max-request-body-mb",
+        "64",
+        "--max-items-per-request",
+        "512",
+        "--max-image-pixels",
+        "700",
+    ])
+    .await;
     // 1,000 items
     let answer = server.post("/encode", &encode_body("many", &vec!["x".to_owned(); 1000])).await;
     assert_eq!(answer.status, 400);
-    assert!(answer.message().contains("512") && answer.message().contains("--max-items-per-request"), "{}", answer.message());
+    assert!(
+        answer.message().contains("512") && answer.message().contains("--max-items-per-request"),
+        "{}",
+        answer.message()
+    );
     // a body of 100 MiB, declared: refused before it is read
     let mut stream = server.send("POST", "/encode", "application/json", b"").await;
     drop(stream);

@@ -1,5 +1,7 @@
 //! Many at once, and receivers that misbehave.
 
+#![allow(clippy::panic, clippy::expect_used, clippy::unwrap_used, reason = "a test fails by panicking")]
+
 mod support;
 
 use serde_json::{Value, json};
@@ -46,13 +48,16 @@ async fn early_registrations_of_several_ranks_wait_for_the_encode() {
     let mut ranks = [support::receiver(), support::receiver(), support::receiver()];
     let mut registrations = Vec::new();
     for rank in &ranks {
-        let register = json!({"req_id": "tp", "receive_count": 3, "receive_url": rank.url(), "modality": "IMAGE"}).to_string();
+        let register =
+            json!({"req_id": "tp", "receive_count": 3, "receive_url": rank.url(), "modality": "IMAGE"}).to_string();
         for _ in 0..2 {
-            registrations.push(server.send("POST", "/scheduler_receive_url", "application/json", register.as_bytes()).await);
+            registrations
+                .push(server.send("POST", "/scheduler_receive_url", "application/json", register.as_bytes()).await);
         }
     }
     support::until("six registrations wait", || server.app.table.stats().early_waiters >= 6).await;
-    let answer = server.post("/encode", &encode_body("tp", &[data_url("png_rgb.png"), data_url("size_27x29.png")])).await;
+    let answer =
+        server.post("/encode", &encode_body("tp", &[data_url("png_rgb.png"), data_url("size_27x29.png")])).await;
     assert_eq!((answer.status, answer.json()), (200, Value::Null));
     for stream in registrations {
         let answer = Answer::read(stream).await;
@@ -111,7 +116,11 @@ async fn dead_receivers_do_not_delay_a_good_one() {
     for stream in open {
         let answer = Answer::read(stream).await;
         assert_eq!(answer.status, 502, "{}", answer.text());
-        assert!(answer.message().contains("embedding delivery failed: delivery failed for [127.0.0.9:"), "{}", answer.message());
+        assert!(
+            answer.message().contains("embedding delivery failed: delivery failed for [127.0.0.9:"),
+            "{}",
+            answer.message()
+        );
     }
     server.empty().await;
     server.stop().await;

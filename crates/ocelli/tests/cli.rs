@@ -1,5 +1,7 @@
 //! The program as an operator meets it: help, wrong command lines, start-up failures, signals.
 
+#![allow(clippy::panic, clippy::expect_used, clippy::unwrap_used, reason = "a test fails by panicking")]
+
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{TcpListener, TcpStream};
 use std::path::{Path, PathBuf};
@@ -24,10 +26,27 @@ fn help_is_a_page_and_names_every_flag_with_its_default() {
     assert!(page.contains("serve") && page.contains("demo") && page.contains("Example"), "{page}");
     let serve = String::from_utf8(ocelli(&["serve", "--help"]).stdout).unwrap();
     for flag in [
-        "--model-path", "--host", "--port", "--device", "--dtype", "--encoder-transfer-backend", "--allowed-destinations",
-        "--image-reading", "--allowed-media-domains", "--allow-private-media-addresses", "--allowed-local-media-path",
-        "--media-url-max-file-size-mb", "--max-image-pixels", "--max-request-body-mb", "--max-pending-requests",
-        "--max-batch-size", "--encode-timeout-s", "--send-timeout-s", "--drain-timeout", "--log-format", "--mm-process-config",
+        "--model-path",
+        "--host",
+        "--port",
+        "--device",
+        "--dtype",
+        "--encoder-transfer-backend",
+        "--allowed-destinations",
+        "--image-reading",
+        "--allowed-media-domains",
+        "--allow-private-media-addresses",
+        "--allowed-local-media-path",
+        "--media-url-max-file-size-mb",
+        "--max-image-pixels",
+        "--max-request-body-mb",
+        "--max-pending-requests",
+        "--max-batch-size",
+        "--encode-timeout-s",
+        "--send-timeout-s",
+        "--drain-timeout",
+        "--log-format",
+        "--mm-process-config",
     ] {
         assert!(serve.contains(flag), "{flag} has no help");
     }
@@ -38,7 +57,10 @@ fn help_is_a_page_and_names_every_flag_with_its_default() {
 fn the_page_of_flags_in_the_docs_is_this_help() {
     let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/flags.md");
     let help = String::from_utf8(ocelli(&["serve", "--help"]).stdout).unwrap();
-    let page = format!("# Flags of `ocelli serve`\n\nGenerated: `OCELLI_UPDATE_DOCS=1 cargo test -p ocelli --test cli`.\n\n```\n{}\n```\n", help.trim_end());
+    let page = format!(
+        "# Flags of `ocelli serve`\n\nGenerated: `OCELLI_UPDATE_DOCS=1 cargo test -p ocelli --test cli`.\n\n```\n{}\n```\n",
+        help.trim_end()
+    );
     if std::env::var_os("OCELLI_UPDATE_DOCS").is_some() {
         std::fs::write(&file, &page).expect("write");
     }
@@ -87,11 +109,19 @@ fn what_cannot_be_served_is_said_in_one_sentence_with_exit_1() {
     std::fs::write(truncated.join("model.safetensors"), &weights[..weights.len() / 2]).unwrap();
     let unknown = copy("unknown");
     let config = std::fs::read_to_string(unknown.join("config.json")).unwrap();
-    std::fs::write(unknown.join("config.json"), config.replace("Qwen2_5_VLForConditionalGeneration", "Qwen9VLForConditionalGeneration")).unwrap();
+    std::fs::write(
+        unknown.join("config.json"),
+        config.replace("Qwen2_5_VLForConditionalGeneration", "Qwen9VLForConditionalGeneration"),
+    )
+    .unwrap();
     let other_type = copy("other-type");
     std::fs::write(other_type.join("config.json"), config.replace("\"qwen2_5_vl\"", "\"qwen9_vl\"")).unwrap();
     let wider = copy("wider");
-    std::fs::write(wider.join("config.json"), config.replace("\"intermediate_size\": 204", "\"intermediate_size\": 208")).unwrap();
+    std::fs::write(
+        wider.join("config.json"),
+        config.replace("\"intermediate_size\": 204", "\"intermediate_size\": 208"),
+    )
+    .unwrap();
     let weightless = copy("weightless");
     std::fs::remove_file(weightless.join("model.safetensors")).unwrap();
     let busy = TcpListener::bind("127.0.0.1:0").unwrap();
@@ -133,7 +163,11 @@ fn print_config_says_what_is_in_force_and_where_it_came_from() {
         .output()
         .unwrap();
     let page = String::from_utf8(output.stdout).unwrap();
-    let line = |flag: &str| page.lines().find(|l| l.split_whitespace().next() == Some(flag)).map(|l| l.split_whitespace().collect::<Vec<_>>().join(" "));
+    let line = |flag: &str| {
+        page.lines()
+            .find(|l| l.split_whitespace().next() == Some(flag))
+            .map(|l| l.split_whitespace().collect::<Vec<_>>().join(" "))
+    };
     assert_eq!(line("port").as_deref(), Some("port 7 (flag)"));
     assert_eq!(line("max-batch-size").as_deref(), Some("max-batch-size 3 (environment SGLANG_ENCODER_MAX_BATCH_SIZE)"));
     assert_eq!(line("encode-timeout-s").as_deref(), Some("encode-timeout-s 180 (default)"));
@@ -165,7 +199,8 @@ impl Process {
     }
 
     fn signal(&self, name: &str) {
-        let done = Command::new("kill").args([&format!("-{name}"), &self.child.id().to_string()]).status().expect("kill");
+        let done =
+            Command::new("kill").args([&format!("-{name}"), &self.child.id().to_string()]).status().expect("kill");
         assert!(done.success());
     }
 
@@ -213,7 +248,9 @@ fn a_second_signal_ends_a_draining_server_at_once() {
     let picture = std::fs::read(checkpoints().join("../media/size_27x29.png")).unwrap();
     use base64::Engine as _;
     let picture = base64::engine::general_purpose::STANDARD.encode(picture);
-    let body = serde_json::json!({"req_id": "x", "modality": "IMAGE", "mm_items": [picture], "num_parts": 1, "part_idx": 0}).to_string();
+    let body =
+        serde_json::json!({"req_id": "x", "modality": "IMAGE", "mm_items": [picture], "num_parts": 1, "part_idx": 0})
+            .to_string();
     let mut open = TcpStream::connect(&server.address).unwrap();
     write!(open, "POST /encode HTTP/1.1\r\nhost: x\r\ncontent-length: {}\r\n\r\n{body}", body.len()).unwrap();
     while !get(&server.address, "/model_info").contains("\"active\":1") {

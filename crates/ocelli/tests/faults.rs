@@ -2,6 +2,8 @@
 //!
 //! The tower is the real one behind a switch; everything else is the server as it is.
 
+#![allow(clippy::panic, clippy::expect_used, clippy::unwrap_used, reason = "a test fails by panicking")]
+
 mod support;
 
 use ocelli::encoder::Device;

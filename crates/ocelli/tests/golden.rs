@@ -4,6 +4,8 @@
 //! support (other families, video, audio) is counted as skipped and named. Run with `--nocapture` for the
 //! table and the closing line.
 
+#![allow(clippy::panic, clippy::expect_used, clippy::unwrap_used, reason = "a test fails by panicking")]
+
 mod golden_support;
 
 use golden_support::{Folder, Report, embeddings, hashes, media, preprocess};

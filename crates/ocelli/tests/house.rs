@@ -1,5 +1,7 @@
 //! The rules of the house that a machine can check: arrows, sizes, unsafe, the environment, ignored tests.
 
+#![allow(clippy::panic, clippy::expect_used, clippy::unwrap_used, reason = "a test fails by panicking")]
+
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -20,7 +22,8 @@ const MAX_LINES: usize = 500;
 const LONGER: &[(&str, &str)] = &[];
 
 /// Where `unsafe` may be: SIMD and memory maps, libzmq's frames, the C JPEG decoder.
-const UNSAFE_ROOMS: &[&str] = &["crates/ocelli-engine/src", "crates/ocelli-delivery/src", "crates/ocelli-media/src/image/jpeg"];
+const UNSAFE_ROOMS: &[&str] =
+    &["crates/ocelli-engine/src", "crates/ocelli-delivery/src", "crates/ocelli-media/src/image/jpeg"];
 
 fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").canonicalize().expect("workspace")
@@ -59,7 +62,8 @@ fn arrows_point_down() {
         for dependency in package["dependencies"].as_array().expect("dependencies") {
             let to = dependency["name"].as_str().expect("name");
             let testing = dependency["kind"] == "dev";
-            let only_in_tests = matches!((name, to), ("ocelli-models", "ocelli-media") | ("ocelli-delivery", "ocelli-client"));
+            let only_in_tests =
+                matches!((name, to), ("ocelli-models", "ocelli-media") | ("ocelli-delivery", "ocelli-client"));
             if to.starts_with("ocelli") {
                 assert!(allowed.contains(&to), "{name} must not know {to}");
                 assert!(!only_in_tests || testing, "{name} may know {to} in its tests only");
@@ -72,7 +76,8 @@ fn arrows_point_down() {
 fn no_file_has_grown_past_its_subject() {
     for (name, text) in sources() {
         let lines = text.lines().count();
-        let excused = LONGER.iter().any(|(file, _)| *file == name) || name.contains("/tests/") || name.contains("/flags/");
+        let excused =
+            LONGER.iter().any(|(file, _)| *file == name) || name.contains("/tests/") || name.contains("/flags/");
         assert!(lines <= MAX_LINES || excused, "{name} has {lines} lines; the limit is {MAX_LINES}");
     }
 }
@@ -90,7 +95,9 @@ fn unsafe_stays_in_its_rooms_and_says_why() {
                 continue;
             }
             let here = format!("{name}:{}", at + 1);
-            let room = UNSAFE_ROOMS.iter().any(|room| name.starts_with(room)) || name.contains("/tests/") || name.contains("/benches/");
+            let room = UNSAFE_ROOMS.iter().any(|room| name.starts_with(room))
+                || name.contains("/tests/")
+                || name.contains("/benches/");
             assert!(room, "{here}: unsafe outside its rooms");
             let said = lines[at.saturating_sub(12)..=at].iter().any(|l| l.contains("SAFETY"));
             assert!(said || !room || name.contains("/benches/"), "{here}: unsafe without a SAFETY comment");

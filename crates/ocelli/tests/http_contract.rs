@@ -1,5 +1,7 @@
 //! The routes, their statuses and bodies (wire-protocol.md 1), and what is refused at the door.
 
+#![allow(clippy::panic, clippy::expect_used, clippy::unwrap_used, reason = "a test fails by panicking")]
+
 mod support;
 
 use serde_json::{Value, json};
@@ -22,12 +24,36 @@ async fn plain_http_answers_are_the_originals() {
         ("GET", "/nope", String::new(), 404, Some(json!({"detail": "Not Found"}))),
         ("GET", "/encode", String::new(), 405, Some(json!({"detail": "Method Not Allowed"}))),
         ("POST", "/encode", "{}".into(), 400, Some(error("missing or invalid req_id", Value::Null))),
-        ("POST", "/encode", with("modality", Value::Null), 400, Some(error("missing or invalid modality", "r0".into()))),
-        ("POST", "/encode", with("modality", "SMELL".into()), 400, Some(error("unsupported modality: SMELL", "r0".into()))),
+        (
+            "POST",
+            "/encode",
+            with("modality", Value::Null),
+            400,
+            Some(error("missing or invalid modality", "r0".into())),
+        ),
+        (
+            "POST",
+            "/encode",
+            with("modality", "SMELL".into()),
+            400,
+            Some(error("unsupported modality: SMELL", "r0".into())),
+        ),
         ("POST", "/encode", with("mm_items", json!([])), 400, Some(error("missing or empty mm_items", "r0".into()))),
-        ("POST", "/encode", with("num_parts", json!(true)), 400, Some(error("num_parts must be a positive integer", "r0".into()))),
+        (
+            "POST",
+            "/encode",
+            with("num_parts", json!(true)),
+            400,
+            Some(error("num_parts must be a positive integer", "r0".into())),
+        ),
         ("POST", "/encode", with("part_idx", json!(1)), 400, Some(error("part_idx must be in [0, 1)", "r0".into()))),
-        ("POST", "/encode", with("hashes", json!({})), 400, Some(error("hashes must be list/scalar, got dict", "r0".into()))),
+        (
+            "POST",
+            "/encode",
+            with("hashes", json!({})),
+            400,
+            Some(error("hashes must be list/scalar, got dict", "r0".into())),
+        ),
         ("POST", "/stop_profile", String::new(), 400, None),
     ] {
         let got = support::Answer::read(server.send(method, path, "application/json", body.as_bytes()).await).await;
@@ -104,11 +130,16 @@ async fn the_inline_answer_has_rows_grids_offsets_and_sizes() {
     assert_eq!(json_answer.status, 200, "{}", json_answer.text());
     let by_json = json_answer.json();
     assert_eq!(by_json["shape"], json!([30, 64]));
-    assert_eq!(by_json["items"][1], json!({"grid_thw": [1, 8, 12], "row_offset": 6, "rows": 24, "width": 160, "height": 120}));
+    assert_eq!(
+        by_json["items"][1],
+        json!({"grid_thw": [1, 8, 12], "row_offset": 6, "rows": 24, "width": 160, "height": 120})
+    );
 
     let mut form = Vec::new();
     for name in ["size_27x29.png", "png_rgb.png"] {
-        form.extend_from_slice(format!("--b\r\ncontent-disposition: form-data; name=\"file\"; filename=\"{name}\"\r\n\r\n").as_bytes());
+        form.extend_from_slice(
+            format!("--b\r\ncontent-disposition: form-data; name=\"file\"; filename=\"{name}\"\r\n\r\n").as_bytes(),
+        );
         form.extend_from_slice(&medium(name));
         form.extend_from_slice(b"\r\n");
     }
@@ -127,7 +158,11 @@ async fn the_inline_answer_has_rows_grids_offsets_and_sizes() {
     let first = f32::from_le_bytes(rows.data()[..4].try_into().unwrap());
     assert_eq!(by_json["embeddings"][0][0].as_f64().map(|v| v as f32), Some(first));
 
-    for (query, body) in [("?format=xml", items.clone()), ("", json!({"mm_items": []})), ("", json!({"mm_items": ["x"], "modality": "AUDIO"}))] {
+    for (query, body) in [
+        ("?format=xml", items.clone()),
+        ("", json!({"mm_items": []})),
+        ("", json!({"mm_items": ["x"], "modality": "AUDIO"})),
+    ] {
         let mut body = body;
         body.as_object_mut().unwrap().remove("format");
         let answer = server.post(&format!("/v1/embeddings/multimodal{query}"), &body).await;

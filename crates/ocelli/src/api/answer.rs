@@ -14,8 +14,16 @@ const RETRY_AFTER_S: &str = "1";
 pub fn status(reason: Reason) -> StatusCode {
     use Reason::*;
     match reason {
-        BadRequest | UnsupportedModality | MediaUnreachable | MediaRefused | MediaUndecodable | HashMismatch
-        | Unprocessable | NotActive | InconsistentReceiveCount | DestinationRefused => StatusCode::BAD_REQUEST,
+        BadRequest
+        | UnsupportedModality
+        | MediaUnreachable
+        | MediaRefused
+        | MediaUndecodable
+        | HashMismatch
+        | Unprocessable
+        | NotActive
+        | InconsistentReceiveCount
+        | DestinationRefused => StatusCode::BAD_REQUEST,
         BodyTooLarge | MediaTooLarge => StatusCode::PAYLOAD_TOO_LARGE,
         DuplicateRequest => StatusCode::CONFLICT,
         Cancelled => StatusCode::REQUEST_TIMEOUT,
@@ -56,18 +64,37 @@ mod tests {
 
     /// Python 3.11's `http.HTTPStatus`, 4xx and 5xx.
     const PYTHON_KNOWS: [u16; 41] = [
-        400, 401, 402, 403, 404, 405, 406, 407, 408, 409, 410, 411, 412, 413, 414, 415, 416, 417, 418, 421, 422, 423, 424,
-        425, 426, 428, 429, 431, 451, 500, 501, 502, 503, 504, 505, 506, 507, 508, 510, 511, 404,
+        400, 401, 402, 403, 404, 405, 406, 407, 408, 409, 410, 411, 412, 413, 414, 415, 416, 417, 418, 421, 422, 423,
+        424, 425, 426, 428, 429, 431, 451, 500, 501, 502, 503, 504, 505, 506, 507, 508, 510, 511, 404,
     ];
 
     #[test]
     fn every_status_is_one_that_python_knows_and_agrees_with_the_side() {
         use Reason::*;
         for reason in [
-            BadRequest, BodyTooLarge, UnsupportedModality, MediaUnreachable, MediaRefused, MediaTooLarge,
-            MediaUndecodable, HashMismatch, Unprocessable, DuplicateRequest, NotActive, UnknownRequest,
-            InconsistentReceiveCount, DestinationRefused, Overloaded, Draining, EncodeTimeout, RegistrationTimeout,
-            DeliveryFailed, Engine, NotReady, Internal, Cancelled,
+            BadRequest,
+            BodyTooLarge,
+            UnsupportedModality,
+            MediaUnreachable,
+            MediaRefused,
+            MediaTooLarge,
+            MediaUndecodable,
+            HashMismatch,
+            Unprocessable,
+            DuplicateRequest,
+            NotActive,
+            UnknownRequest,
+            InconsistentReceiveCount,
+            DestinationRefused,
+            Overloaded,
+            Draining,
+            EncodeTimeout,
+            RegistrationTimeout,
+            DeliveryFailed,
+            Engine,
+            NotReady,
+            Internal,
+            Cancelled,
         ] {
             let code = status(reason).as_u16();
             assert!(PYTHON_KNOWS.contains(&code), "{reason:?} gives {code}");

@@ -23,13 +23,14 @@ const PARSE_INLINE_BYTES: usize = 256 * 1024;
 /// 422 for what is no JSON object, 413 over `--max-request-body-mb`, 408 for a body that does not come.
 pub async fn json_object(app: &App, headers: &HeaderMap, body: Body) -> Result<Map<String, Value>, Response> {
     let bytes = read(app, headers, body).await?;
-    let parsed = if bytes.len() <= PARSE_INLINE_BYTES {
+    if bytes.len() <= PARSE_INLINE_BYTES {
         parse(&bytes)
     } else {
         let parsing = tokio::task::spawn_blocking(move || parse(&bytes));
-        parsing.await.unwrap_or_else(|_| Err(answer::error(&Fault::new(Reason::Internal, "parsing the body failed"), None)))
-    };
-    parsed
+        parsing
+            .await
+            .unwrap_or_else(|_| Err(answer::error(&Fault::new(Reason::Internal, "parsing the body failed"), None)))
+    }
 }
 
 /// The bytes of a body, within the limit and the time.
@@ -40,9 +41,13 @@ pub async fn read(app: &App, headers: &HeaderMap, body: Body) -> Result<Bytes, R
     let limit = app.config.max_request_body_bytes;
     let too_large = || {
         let mb = limit / (1024 * 1024);
-        answer::error(&Fault::new(Reason::BodyTooLarge, format!("the body is larger than {mb} MiB (--max-request-body-mb)")), None)
+        answer::error(
+            &Fault::new(Reason::BodyTooLarge, format!("the body is larger than {mb} MiB (--max-request-body-mb)")),
+            None,
+        )
     };
-    let declared = headers.get(header::CONTENT_LENGTH).and_then(|v| v.to_str().ok()).and_then(|v| v.parse::<u64>().ok());
+    let declared =
+        headers.get(header::CONTENT_LENGTH).and_then(|v| v.to_str().ok()).and_then(|v| v.parse::<u64>().ok());
     if declared.is_some_and(|n| n > limit) {
         return Err(too_large());
     }
@@ -53,7 +58,10 @@ pub async fn read(app: &App, headers: &HeaderMap, body: Body) -> Result<Bytes, R
         Ok(Err(_)) => Err(answer::error(&Fault::new(Reason::BadRequest, "the body broke off"), None)),
         Err(_) => {
             let seconds = BODY_TIMEOUT.as_secs();
-            Err(answer::error(&Fault::new(Reason::Cancelled, format!("the body did not come within {seconds} s")), None))
+            Err(answer::error(
+                &Fault::new(Reason::Cancelled, format!("the body did not come within {seconds} s")),
+                None,
+            ))
         }
     }
 }

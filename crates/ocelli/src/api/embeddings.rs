@@ -45,8 +45,10 @@ pub async fn handle(
     Query(query): Query<HashMap<String, String>>,
     request: Request,
 ) -> Response {
-    let multipart = request.headers().get(CONTENT_TYPE).is_some_and(|v| v.as_bytes().starts_with(b"multipart/form-data"));
-    let wanted = if multipart { from_multipart(&app, request, &query).await } else { from_json(&app, request, &query).await };
+    let multipart =
+        request.headers().get(CONTENT_TYPE).is_some_and(|v| v.as_bytes().starts_with(b"multipart/form-data"));
+    let wanted =
+        if multipart { from_multipart(&app, request, &query).await } else { from_json(&app, request, &query).await };
     let wanted = match wanted {
         Ok(wanted) => wanted,
         Err(refused) => return refused,

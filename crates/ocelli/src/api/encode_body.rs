@@ -221,7 +221,8 @@ mod tests {
     fn nested_lists_and_bare_items_are_flattened_in_order() {
         let body = with("mm_items", json!([["a", ["b"]], {"url": "c", "content_hash": "sha256:0", "detail": "low"}]));
         let request = parse(body.as_object().unwrap(), &RULES).unwrap();
-        let texts: Vec<_> = request.items.iter().map(|i| matches!(&i.source, ItemSource::Text(t) if t.len() == 1)).collect();
+        let texts: Vec<_> =
+            request.items.iter().map(|i| matches!(&i.source, ItemSource::Text(t) if t.len() == 1)).collect();
         assert_eq!(texts, [true, true, true]);
         assert_eq!(request.items[2].content_hash.as_deref(), Some("sha256:0"));
         assert_eq!(parse(with("mm_items", json!("a")).as_object().unwrap(), &RULES).unwrap().items.len(), 1);

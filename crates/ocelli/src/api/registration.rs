@@ -30,7 +30,8 @@ pub async fn receive_url(State(app): State<Arc<App>>, headers: HeaderMap, raw: B
 
 async fn register(app: &App, fields: &Map<String, Value>) -> Result<(), Fault> {
     let id = req_id(fields)?;
-    let count = fields.get("receive_count").and_then(Value::as_u64).and_then(|n| u32::try_from(n).ok()).filter(|n| *n > 0);
+    let count =
+        fields.get("receive_count").and_then(Value::as_u64).and_then(|n| u32::try_from(n).ok()).filter(|n| *n > 0);
     let count = count.ok_or_else(|| bad("receive_count must be a positive integer"))?;
     let url = fields.get("receive_url").and_then(Value::as_str).ok_or_else(|| bad("missing or invalid receive_url"))?;
     let destination = Destination::parse(url).map_err(|e| bad(format!("receive_url: {e}")))?;

@@ -83,7 +83,10 @@ async fn tell(flags: &DemoFlags) -> Result<(), DemoError> {
     println!("5. stop: SIGTERM");
     let stopping = Instant::now();
     let code = server.stop()?;
-    println!("   the server finished what it had and left with exit code {code} after {:.2} s", stopping.elapsed().as_secs_f64());
+    println!(
+        "   the server finished what it had and left with exit code {code} after {:.2} s",
+        stopping.elapsed().as_secs_f64()
+    );
     if code != 0 {
         return Err(DemoError::Wrong("the server did not leave in order".into()));
     }
@@ -112,7 +115,11 @@ fn check_shape(received: &Received, right: &Right) -> Result<Vec<f32>, DemoError
         return Err(DemoError::Wrong("no picture's rows arrived".into()));
     };
     let grid: Vec<String> = grids.iter().map(|g| format!("{} x {} x {}", g.t, g.h, g.w)).collect();
-    println!("   grid (t x h x w) {}, embedding [{rows}, {columns}] float32, {} kB", grid.join(", "), received.payload().len() / 1000);
+    println!(
+        "   grid (t x h x w) {}, embedding [{rows}, {columns}] float32, {} kB",
+        grid.join(", "),
+        received.payload().len() / 1000
+    );
     if [*rows, *columns] != right.shape[..] {
         return Err(DemoError::Wrong(format!("the shape should be {:?}", right.shape)));
     }

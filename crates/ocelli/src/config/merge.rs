@@ -87,26 +87,46 @@ pub(super) fn merge(flags: &ServeFlags, environment: &dyn Fn(&str) -> Option<Str
         image_reading: if reading == "as-sglang" { ReadingMode::AsSglang } else { ReadingMode::AsViewed },
         host: m.plain("host", flags.network.host.clone(), "127.0.0.1".into()),
         port: m.plain("port", flags.network.port, 30000),
-        backend: backend(&m.plain("encoder-transfer-backend", flags.delivery.encoder_transfer_backend.clone(), "auto".into()))?,
+        backend: backend(&m.plain(
+            "encoder-transfer-backend",
+            flags.delivery.encoder_transfer_backend.clone(),
+            "auto".into(),
+        ))?,
         allowed_destinations: flags.delivery.allowed_destinations.clone(),
         allowed_media_domains: media.allowed_media_domains.clone(),
         allowed_local_media_path: media.allowed_local_media_path.clone(),
         allow_private_media_addresses: media.allow_private_media_addresses,
         max_media_bytes: mib(m.plain("media-url-max-file-size-mb", media.media_url_max_file_size_mb, 64)),
-        media_timeout: seconds("media-timeout-s", m.pick("media-timeout-s", "REQUEST_TIMEOUT", media.media_timeout_s, 3.0)?)?,
-        max_image_pixels: positive("max-image-pixels", m.plain("max-image-pixels", media.max_image_pixels, 178_956_970))?,
-        max_request_body_bytes: mib(positive("max-request-body-mb", m.plain("max-request-body-mb", limits.max_request_body_mb, 512))?),
-        max_items_per_request: positive("max-items-per-request", m.plain("max-items-per-request", limits.max_items_per_request, 512))?,
+        media_timeout: seconds(
+            "media-timeout-s",
+            m.pick("media-timeout-s", "REQUEST_TIMEOUT", media.media_timeout_s, 3.0)?,
+        )?,
+        max_image_pixels: positive(
+            "max-image-pixels",
+            m.plain("max-image-pixels", media.max_image_pixels, 178_956_970),
+        )?,
+        max_request_body_bytes: mib(positive(
+            "max-request-body-mb",
+            m.plain("max-request-body-mb", limits.max_request_body_mb, 512),
+        )?),
+        max_items_per_request: positive(
+            "max-items-per-request",
+            m.plain("max-items-per-request", limits.max_items_per_request, 512),
+        )?,
         max_pending_requests: positive(
             "max-pending-requests",
             m.pick("max-pending-requests", "SGLANG_ENCODER_MAX_PENDING_REQUESTS", limits.max_pending_requests, 2048)?,
         )?,
-        max_pending_bytes: positive("max-pending-mb", m.plain("max-pending-mb", limits.max_pending_mb, 4096))?.saturating_mul(MIB as usize),
+        max_pending_bytes: positive("max-pending-mb", m.plain("max-pending-mb", limits.max_pending_mb, 4096))?
+            .saturating_mul(MIB as usize),
         max_batch_requests: positive(
             "max-batch-size",
             m.pick("max-batch-size", "SGLANG_ENCODER_MAX_BATCH_SIZE", batching.max_batch_size, 8)?,
         )?,
-        max_batch_patches: positive("max-batch-patches", m.plain("max-batch-patches", batching.max_batch_patches, 32768))?,
+        max_batch_patches: positive(
+            "max-batch-patches",
+            m.plain("max-batch-patches", batching.max_batch_patches, 32768),
+        )?,
         cpu_threads: positive("cpu-threads", m.plain("cpu-threads", model.cpu_threads, cores))?,
         prepare_workers: positive(
             "prepare-workers",
@@ -226,7 +246,8 @@ mod tests {
 
     #[test]
     fn flags_win_over_variables_and_those_over_defaults() {
-        let variable = [("SGLANG_ENCODER_MAX_BATCH_SIZE", "3"), ("SGLANG_ENCODER_SEND_TIMEOUT", "7.5"), ("REQUEST_TIMEOUT", "4")];
+        let variable =
+            [("SGLANG_ENCODER_MAX_BATCH_SIZE", "3"), ("SGLANG_ENCODER_SEND_TIMEOUT", "7.5"), ("REQUEST_TIMEOUT", "4")];
         let config = read(&[], &[]).unwrap();
         assert_eq!((config.max_batch_requests, config.send_timeout), (8, Duration::from_secs(180)));
         let config = read(&[], &variable).unwrap();
@@ -242,7 +263,8 @@ mod tests {
 
     #[test]
     fn values_that_make_no_sense_are_refused_by_name() {
-        let cases: &[(&[&str], &[(&str, &str)], &str)] = &[
+        type Case<'a> = (&'a [&'a str], &'a [(&'a str, &'a str)], &'a str);
+        let cases: &[Case<'_>] = &[
             (&[], &[("SGLANG_ENCODER_REQ_TIMEOUT", "soon")], "SGLANG_ENCODER_REQ_TIMEOUT: `soon`"),
             (&["--send-timeout-s", "0"], &[], "--send-timeout-s: 0 is not between"),
             (&["--send-timeout-s", "NaN"], &[], "--send-timeout-s"),
@@ -264,7 +286,9 @@ mod tests {
 
     #[test]
     fn the_originals_flags_without_effect_are_accepted_and_named() {
-        let config = read(&["--encoder-only", "--trust-remote-code", "--tp-size", "1", "--mem-fraction-static", "0.8"], &[]).unwrap();
+        let config =
+            read(&["--encoder-only", "--trust-remote-code", "--tp-size", "1", "--mem-fraction-static", "0.8"], &[])
+                .unwrap();
         assert_eq!(config.ignored, ["--trust-remote-code", "--mem-fraction-static"]);
     }
 

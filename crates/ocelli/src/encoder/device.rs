@@ -116,7 +116,8 @@ fn forward(
     let lengths: Vec<usize> = items.iter().map(|item| rows_of(item) * row_bytes).collect();
     let expected: usize = lengths.iter().sum();
     if expected != bytes.len() {
-        let message = format!("internal encoding error: the tower gave {} bytes, its grids say {expected}", bytes.len());
+        let message =
+            format!("internal encoding error: the tower gave {} bytes, its grids say {expected}", bytes.len());
         return Err(Fault::new(Reason::Internal, message));
     }
     let all = Staged::new(bytes);

@@ -92,7 +92,10 @@ mod tests {
         let start = Instant::now();
         let at = |s: u64| start + Duration::from_secs(s);
         let progress = Progress::new(start);
-        assert_eq!(progress.standing(at(100)), Standing { has_work: false, without_progress: Duration::ZERO, pulse: Pulse::None });
+        assert_eq!(
+            progress.standing(at(100)),
+            Standing { has_work: false, without_progress: Duration::ZERO, pulse: Pulse::None }
+        );
         progress.waiting(1, at(100));
         progress.waiting(2, at(105));
         assert_eq!(progress.standing(at(107)).without_progress, Duration::from_secs(7));
@@ -100,7 +103,10 @@ mod tests {
         assert!(progress.standing(at(110)).has_work);
         assert_eq!(progress.standing(at(110)).without_progress, Duration::from_secs(10));
         progress.ended(true, at(111));
-        assert_eq!(progress.standing(at(113)), Standing { has_work: false, without_progress: Duration::ZERO, pulse: Pulse::Beat(Duration::from_secs(2)) });
+        assert_eq!(
+            progress.standing(at(113)),
+            Standing { has_work: false, without_progress: Duration::ZERO, pulse: Pulse::Beat(Duration::from_secs(2)) }
+        );
         progress.waiting(3, at(200));
         progress.taken(2, true);
         progress.ended(false, at(201));

@@ -32,8 +32,9 @@ pub fn run(folder: &Folder, report: &mut Report) {
             };
             let family = format!("{model} {}", dtype.name());
             let name = format!("{kind} {}", text(case, "tensor"));
-            let outcome = inputs(folder, &mut tensors, case, processor.as_ref())
-                .and_then(|items| check(folder, report, &mut tensors, (&ops, tower.as_ref()), case, &items, &family, dtype));
+            let outcome = inputs(folder, &mut tensors, case, processor.as_ref()).and_then(|items| {
+                check(folder, report, &mut tensors, (&ops, tower.as_ref()), case, &items, &family, dtype)
+            });
             report.case(&family, &name, outcome);
         }
     }
@@ -52,7 +53,12 @@ fn open(folder: &Folder, case: &Value, ops: &CpuOps, dtype: DType) -> Option<Loa
     Some((opened.processor(), tower))
 }
 
-fn inputs(folder: &Folder, tensors: &mut Tensors, case: &Value, processor: &dyn Processor) -> Result<Vec<Prepared>, String> {
+fn inputs(
+    folder: &Folder,
+    tensors: &mut Tensors,
+    case: &Value,
+    processor: &dyn Processor,
+) -> Result<Vec<Prepared>, String> {
     let grids: Vec<GridThw> = case["image_grid_thw"].as_array().expect("grids").iter().map(grid).collect();
     if case["kind"] == "tower" {
         let (values, shape) = tensors.f32(folder, text(case, "input_file"), text(case, "input_tensor"));

@@ -50,9 +50,18 @@ pub fn run(folder: &Folder, report: &mut Report) {
             "<i8" => "torch.int64",
             other => panic!("{other}"),
         };
-        let outcome = same("numpy", &ContentDigest::of_numpy(numpy, &shape, &bytes).to_string(), text(&case, "numpy_digest"))
-            .and_then(|()| same("torch", &ContentDigest::of_torch(torch, &shape, &bytes).to_string(), text(&case, "torch_digest")))
-            .and_then(|()| same("raw", &raw_item_hash(numpy, &shape, &bytes).to_string(), text(&case, "raw_item_hash")));
+        let outcome =
+            same("numpy", &ContentDigest::of_numpy(numpy, &shape, &bytes).to_string(), text(&case, "numpy_digest"))
+                .and_then(|()| {
+                    same(
+                        "torch",
+                        &ContentDigest::of_torch(torch, &shape, &bytes).to_string(),
+                        text(&case, "torch_digest"),
+                    )
+                })
+                .and_then(|()| {
+                    same("raw", &raw_item_hash(numpy, &shape, &bytes).to_string(), text(&case, "raw_item_hash"))
+                });
         report.case("hashes of arrays", name, outcome);
     }
 }

@@ -46,7 +46,9 @@ impl Tensors {
         let data = view.data();
         let values = match view.dtype() {
             safetensors::Dtype::F32 => data.as_chunks().0.iter().map(|b| f32::from_le_bytes(*b)).collect(),
-            safetensors::Dtype::F16 => data.as_chunks().0.iter().map(|b| half::f16::from_le_bytes(*b).to_f32()).collect(),
+            safetensors::Dtype::F16 => {
+                data.as_chunks().0.iter().map(|b| half::f16::from_le_bytes(*b).to_f32()).collect()
+            }
             other => panic!("{file}: {name} is {other:?}"),
         };
         (values, view.shape().to_vec())

@@ -35,9 +35,8 @@ pub fn run(folder: &Folder, report: &mut Report) {
             continue;
         }
         let family = format!("preprocess {name}");
-        let outcome = decode(folder, media).and_then(|picture| {
-            check(folder, report, &mut tensors, processor, case, &picture, &family)
-        });
+        let outcome = decode(folder, media)
+            .and_then(|picture| check(folder, report, &mut tensors, processor, case, &picture, &family));
         report.case(&family, media, outcome);
     }
     for case in manifest["refused"].as_array().expect("refused") {

@@ -89,7 +89,9 @@ impl TestServer {
         let mut stream = TcpStream::connect(self.address).await.expect("connect");
         let typed = if kind.is_empty() { String::new() } else { format!("content-type: {kind}\r\n") };
         let length = body.len();
-        let head = format!("{method} {path} HTTP/1.1\r\nhost: x\r\n{typed}content-length: {length}\r\nconnection: close\r\n\r\n");
+        let head = format!(
+            "{method} {path} HTTP/1.1\r\nhost: x\r\n{typed}content-length: {length}\r\nconnection: close\r\n\r\n"
+        );
         stream.write_all(head.as_bytes()).await.expect("write");
         // a server that refuses early may have closed already
         let _ = stream.write_all(body).await;
