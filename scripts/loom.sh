@@ -4,5 +4,4 @@ set -euo pipefail
 cd "$(dirname "$0")/.."
 export CARGO_TARGET_DIR="${CARGO_TARGET_DIR:-target}/loom"
 export RUSTFLAGS="--cfg loom"
-export CARGO_PROFILE_RELEASE_LTO=off # four small binaries: linking them would take longer than running them
 cargo test --package ocelli-core --test 'loom_*'

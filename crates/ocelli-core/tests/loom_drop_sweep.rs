@@ -1,4 +1,4 @@
-//! `RUSTFLAGS="--cfg loom" cargo test --release -p ocelli-core --test 'loom_*'` (scripts/loom.sh)
+//! `RUSTFLAGS="--cfg loom" cargo test -p ocelli-core --test 'loom_*'` (scripts/loom.sh)
 //!
 //! A guard is dropped while the sweep looks: the entry goes once, and waiters are told.
 #![cfg(loom)]

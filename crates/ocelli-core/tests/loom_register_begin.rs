@@ -1,4 +1,4 @@
-//! `RUSTFLAGS="--cfg loom" cargo test --release -p ocelli-core --test 'loom_*'` (scripts/loom.sh)
+//! `RUSTFLAGS="--cfg loom" cargo test -p ocelli-core --test 'loom_*'` (scripts/loom.sh)
 //!
 //! A registration and its encode come at the same time: whichever is first, the encode is told of the
 //! destination and the registration ends well.

@@ -1,4 +1,4 @@
-//! `RUSTFLAGS="--cfg loom" cargo test --release -p ocelli-core --test 'loom_*'` (scripts/loom.sh)
+//! `RUSTFLAGS="--cfg loom" cargo test -p ocelli-core --test 'loom_*'` (scripts/loom.sh)
 //!
 //! Rows are staged while somebody waits for them: the wait is woken and gets them.
 #![cfg(loom)]

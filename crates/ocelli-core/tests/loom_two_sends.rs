@@ -1,4 +1,4 @@
-//! `RUSTFLAGS="--cfg loom" cargo test --release -p ocelli-core --test 'loom_*'` (scripts/loom.sh)
+//! `RUSTFLAGS="--cfg loom" cargo test -p ocelli-core --test 'loom_*'` (scripts/loom.sh)
 //!
 //! Two sends end while the encode is released: the last of the three takes the entry with it.
 #![cfg(loom)]

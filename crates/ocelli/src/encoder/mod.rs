@@ -140,6 +140,9 @@ impl Encoder {
         if waiting.closed {
             return Err(Fault::new(Reason::Draining, "the encoder is stopped"));
         }
+        if waiting.queue.is_full() {
+            waiting.queue.drop_dead(|job| !job.reply.is_closed());
+        }
         waiting.queue.push(job, request, work)?;
         self.shared.progress.waiting(waiting.queue.len(), Instant::now());
         drop(waiting);
