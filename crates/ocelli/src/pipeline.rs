@@ -41,10 +41,11 @@ pub async fn run(app: &Arc<App>, request: EncodeRequest) -> Result<(), Fault> {
 }
 
 async fn serve(app: &Arc<App>, request: EncodeRequest, log: &mut RequestLog) -> Result<(), Fault> {
-    let admitted = app.admit(request.items.len(), inline_bytes(&request.items));
-    let permit = admitted.inspect_err(|fault| app.table.refuse(&request.id, fault.clone()))?;
-    let recipients = app.destinations.resolve(&request.recipients).await?;
-    let entry = app.table.begin(&request.id, Instant::now())?;
+    // whoever registered early for a request that is not taken must not wait for its time-out
+    let refuse = |fault: &Fault| app.table.refuse(&request.id, fault.clone());
+    let permit = app.admit(request.items.len(), inline_bytes(&request.items)).inspect_err(refuse)?;
+    let recipients = app.destinations.resolve(&request.recipients).await.inspect_err(refuse)?;
+    let entry = app.table.begin(&request.id, Instant::now()).inspect_err(refuse)?;
     let publish = |sizes| entry.publish_sizes(sizes, Instant::now());
     let encoded = app.in_time(encode_items(app, &request.items, request.modality, log, publish)).await;
     let out = Outbound::of(&request, app, recipients);
