@@ -33,6 +33,8 @@ pub struct App {
     pub table: Table<Staged>,
     /// Room in the system.
     pub admission: Admission,
+    /// Room for bodies that are being read, by their declared length.
+    pub bodies: Admission,
     /// Rows to other machines.
     pub delivery: Arc<dyn Delivery>,
     /// Who may be sent to.

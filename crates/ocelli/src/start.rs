@@ -158,6 +158,10 @@ fn wire(config: Config, opened: &Opened, encoder: Encoder, listener: TcpListener
             max_requests: config.max_pending_requests,
             max_bytes: config.max_pending_bytes,
         }),
+        bodies: Admission::new(AdmissionLimits {
+            max_requests: api::server::MAX_CONNECTIONS,
+            max_bytes: config.max_pending_bytes,
+        }),
         delivery: delivery.clone(),
         destinations: Destinations::new(config.allowed_destinations.clone()),
         health: Health::new(opened.card(), config.health_stall),

@@ -212,3 +212,24 @@ async fn more_requests_than_there_is_room_for_get_503_with_retry_after() {
     server.still_serves().await;
     server.stop().await;
 }
+
+/// Point 20 for memory: bodies that are being read are bounded together, by what they declare.
+#[tokio::test]
+async fn bodies_beyond_the_room_for_media_are_refused_before_they_are_read() {
+    let server = TestServer::start(&["--max-pending-mb", "8"]).await;
+    let declare = |mib: usize| format!("POST /encode HTTP/1.1\r\nhost: x\r\ncontent-length: {}\r\n\r\n", mib << 20);
+    let mut slow = tokio::net::TcpStream::connect(server.address).await.unwrap();
+    tokio::io::AsyncWriteExt::write_all(&mut slow, declare(6).as_bytes()).await.unwrap();
+    support::until("the slow body has its room", || server.app.bodies.in_use().bytes > 0).await;
+    let mut second = tokio::net::TcpStream::connect(server.address).await.unwrap();
+    let head = declare(6).replace("host: x", "host: x\r\nconnection: close");
+    tokio::io::AsyncWriteExt::write_all(&mut second, head.as_bytes()).await.unwrap();
+    let answer = support::Answer::read(second).await;
+    assert_eq!(answer.status, 503, "{}", answer.text());
+    assert!(answer.message().contains("--max-pending-mb"), "{}", answer.message());
+    assert_eq!(server.get("/health").await.status, 200);
+    drop(slow);
+    support::until("the room is given back", || server.app.bodies.in_use().bytes == 0).await;
+    server.still_serves().await;
+    server.stop().await;
+}

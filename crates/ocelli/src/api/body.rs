@@ -51,6 +51,9 @@ pub async fn read(app: &App, headers: &HeaderMap, body: Body) -> Result<Bytes, R
     if declared.is_some_and(|n| n > limit) {
         return Err(too_large());
     }
+    // bodies that are being read are bounded together, before a byte of them is taken
+    let expected = usize::try_from(declared.unwrap_or(limit)).unwrap_or(usize::MAX);
+    let _room = app.bodies.admit(0, expected).map_err(|full| answer::error(&full, None))?;
     let limited = Limited::new(body, usize::try_from(limit).unwrap_or(usize::MAX));
     match tokio::time::timeout(BODY_TIMEOUT, limited.collect()).await {
         Ok(Ok(collected)) => Ok(collected.to_bytes()),

@@ -13,7 +13,7 @@ use tokio::sync::Semaphore;
 
 /// A language server holds one connection a part and one a registration while it waits, so there may be
 /// many; each costs a few kilobytes.
-const MAX_CONNECTIONS: usize = 16_384;
+pub const MAX_CONNECTIONS: usize = 16_384;
 /// Request heads are small; whoever is slower than this is not serious.
 const HEADER_TIMEOUT: Duration = Duration::from_secs(20);
 /// Open responses get this long after everything else has ended.
