@@ -22,7 +22,7 @@ import urllib.request
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent.parent
-TINY = ROOT / "tests/golden/checkpoints/qwen2_5_vl"
+TINY = ROOT / "conformance/checkpoints/qwen2_5_vl"  # with the tokenizer that sglang wants; made below
 SMALL = ROOT / "tests/golden/media/size_224.jpg"
 VENV = Path(os.environ.get("OCELLI_CONFORMANCE_VENV", ROOT / "conformance/.venv"))
 PYTHON = str(VENV / "bin/python")
@@ -199,6 +199,8 @@ def main():
     args = ap.parse_args()
     if not Path(PYTHON).exists():
         raise SystemExit("the Python environment is missing; `make conformance` sets it up, OCELLI_CONFORMANCE_VENV names another")
+    if not (TINY / "config.json").exists():
+        run([PYTHON, "conformance/make_tiny_checkpoints.py", "--out", "conformance/checkpoints", "--only", "qwen2_5_vl"])
     print("building", flush=True)
     run(["cargo", "build", "--release", "--quiet", "-p", "ocelli"])
     cpu = next((line.split(":")[1].strip() for line in Path("/proc/cpuinfo").read_text().splitlines() if line.startswith("model name")), "?")
@@ -207,7 +209,7 @@ def main():
     for part in args.only.split(","):
         print("part", part, flush=True)
         globals()[f"part_{part}"](doc)
-    args.out.write_text("\n".join(doc).rstrip() + "\n")
+        args.out.write_text("\n".join(doc).rstrip() + "\n")  # after each part: a long run may be cut short
     print("written:", args.out.name)
 
 
