@@ -15,7 +15,7 @@ type Loaded = (Arc<dyn Processor>, Box<dyn Tower>);
 pub fn run(folder: &Folder, report: &mut Report) {
     let manifest = folder.json("embeddings/manifest.json");
     let ops = CpuOps::new(2).expect("cpu");
-    let mut towers: HashMap<(String, DType), Option<Loaded>> = HashMap::new();
+    let mut towers: HashMap<(String, String, DType), Option<Loaded>> = HashMap::new();
     let mut tensors = Tensors::default();
     for case in manifest["cases"].as_array().expect("cases") {
         let (model, kind) = (text(case, "model").to_owned(), text(case, "kind"));
@@ -24,7 +24,7 @@ pub fn run(folder: &Folder, report: &mut Report) {
             continue;
         }
         for dtype in [DType::F32, DType::BF16] {
-            let key = (model.clone(), dtype);
+            let key = (model.clone(), case["processor_override"].to_string(), dtype);
             let loaded = towers.entry(key).or_insert_with(|| open(folder, case, &ops, dtype));
             let Some((processor, tower)) = loaded else {
                 report.skip(&format!("embeddings: {model}"));
@@ -43,7 +43,8 @@ pub fn run(folder: &Folder, report: &mut Report) {
 /// `None` when the family is not supported.
 fn open(folder: &Folder, case: &Value, ops: &CpuOps, dtype: DType) -> Option<Loaded> {
     let dir = folder.root().join(text(case, "checkpoint"));
-    let options = OpenOptions { dtype: Some(dtype), image_config: None };
+    let overrides = case["processor_override"].as_object().filter(|o| !o.is_empty()).cloned();
+    let options = OpenOptions { dtype: Some(dtype), image_config: overrides.map(Value::Object) };
     let opened = match ocelli_models::open(&dir, &options) {
         Ok(opened) => opened,
         Err(ocelli_models::ModelError::UnknownArchitecture { .. }) => return None,
