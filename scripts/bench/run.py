@@ -127,13 +127,21 @@ def part_a(doc):
         bench("ocelli", "preprocess", files[0])  # builds
         mine = last_json(bench("ocelli", "preprocess", *files, pin=1))
         other = json.loads(run(["taskset", "-c", "1", PYTHON, "scripts/bench/hf_preprocess.py", "--runs", "7", *files]))
+        peer = run(["taskset", "-c", "1", "cargo", "run", "--release", "--quiet", "--manifest-path", "scripts/bench/rival/Cargo.toml", "--", *files],
+                   env=os.environ | {"CARGO_TARGET_DIR": str(TARGET / "rival")})
         doc.append("## (a) JPEG to patches, one core, ms\n\nQwen2.5-VL's settings. *Ours* ends with the u8 patches that our tower eats; "
                    "*to float32* goes on to the reference's `pixel_values`, bit for bit, which ours never needs.\n")
         doc.append("| picture | ours: decode | resize, patchify | both | to float32 |\n| --- | --- | --- | --- | --- |")
         for f in files:
             m = mine[f]
             doc.append(f"| {Path(f).stem} | {m['decode_ms']:.1f} | {m['process_ms']:.1f} | {m['both_ms']:.1f} | {m['to_float32_ms']:.1f} |")
-        doc.append("\nOthers, as `scripts/bench/hf_preprocess.py` prints them:\n\n```\n" + json.dumps(other, indent=1).replace(folder + "/", "") + "\n```\n")
+        doc.append("\n| picture | transformers, torchvision | transformers, PIL | sglang's Rust module |\n| --- | --- | --- | --- |")
+        for f, p in zip(files, other["pictures"]):
+            times = [p.get(k, {}).get("whole", {}).get("median_ms") for k in ("torchvision", "pil", "sglang_rust")]
+            ratio = lambda t: f"{t:.1f} ({t / mine[f]['both_ms']:.1f}x ours)" if t else "-"
+            doc.append(f"| {Path(f).stem} | " + " | ".join(map(ratio, times)) + " |")
+        doc.append("\nThe crate `llm-multimodal`, best of 9:\n\n```\n" + peer.replace(folder + "/", "").strip() + "\n```")
+        doc.append("\nThe others in full, as `scripts/bench/hf_preprocess.py` prints them:\n\n```\n" + json.dumps(other, indent=1).replace(folder + "/", "") + "\n```\n")
 
 
 def part_b(doc):
