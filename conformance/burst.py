@@ -2,8 +2,10 @@
 """Send many /encode at once, say only afterwards where the rows shall go, and count what arrives.
 
     python burst.py --server-url http://127.0.0.1:31000 --count 200
+    python burst.py --server-cmd 'path/to/server --model {model} --backend {backend} --dtype {dtype} --port {port}'
+    python burst.py --reference            # the real sglang encoder; --reference=--dp-size=2 gives it more flags
 
-The server runs with --encoder-transfer-backend zmq_to_scheduler. Every /encode has been written to its own connection
+The server runs with zmq_to_scheduler; the last two forms start one on a tiny checkpoint and stop it again. Every /encode has been written to its own connection
 before the first /scheduler_receive_url leaves, so the server must keep all of them until their destinations are known.
 One PULL socket receives; frame 0 is read by sglang's own SafeUnpickler. A message counts when it carries a request id
 of this burst that has not come yet, no error, and exactly as many bytes as its shape and dtype say.
@@ -16,6 +18,8 @@ import io
 import json
 import mimetypes
 import os
+import re
+import shlex
 import sys
 import time
 import uuid
@@ -25,6 +29,7 @@ from urllib.parse import urlsplit
 
 os.environ.update({"HF_HUB_OFFLINE": "1", "CUDA_VISIBLE_DEVICES": ""})
 
+HERE = Path(__file__).resolve().parent
 HOST = "127.0.0.1"
 
 
@@ -94,7 +99,8 @@ async def burst(args, item, pull, port, wrong):
     async def watch(path, link):
         status, body = await answer(*link)
         if status != 200:
-            wrong[f"{path} answered {status}: {body[:160].decode('utf-8', 'replace')}"] += 1
+            text = re.sub(r"burst-[0-9a-f]{32}", "burst-…", body.decode("utf-8", "replace"))  # counted together
+            wrong[f"{path} answered {status}: {text[:160]}"] += 1
 
     async def everything():
         encodes.extend(await asyncio.gather(*(post(server, "/encode", dict(
@@ -124,7 +130,11 @@ async def burst(args, item, pull, port, wrong):
 
 def main():
     ap = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    ap.add_argument("--server-url", required=True)
+    which = ap.add_mutually_exclusive_group(required=True)
+    which.add_argument("--server-url")
+    which.add_argument("--server-cmd", help="template, as of run_conformance.py")
+    which.add_argument("--reference", nargs="?", const="", metavar="FLAGS", help="reference_encoder.py, with more flags for sglang")
+    ap.add_argument("--send-timeout", type=int, metavar="S", help="SGLANG_ENCODER_SEND_TIMEOUT of the server that is started")
     ap.add_argument("--count", type=int, default=200)
     ap.add_argument("--image", type=Path, help="picture to send every time; default: a small seeded PNG")
     ap.add_argument("--hold", type=float, default=0.5, help="seconds between the last /encode and the first destination")
@@ -133,6 +143,40 @@ def main():
     if args.count < 1:
         ap.error("--count must be at least 1")
 
+    server = None
+    if not args.server_url:
+        server, args.server_url = start(args)
+    try:
+        ok = measure(args)
+    finally:
+        if server:
+            server.stop()
+    sys.exit(not ok)
+
+
+def start(args):
+    """A server of our own on the tiny checkpoint: (server, url)"""
+    from run_conformance import Server, free_port
+    model, port, logs = HERE / "checkpoints/qwen2_5_vl", free_port(), HERE / "logs"
+    if not (model / "config.json").is_file():
+        import subprocess
+        subprocess.run([sys.executable, HERE / "make_tiny_checkpoints.py", "--out", model.parent, "--only", model.name],
+                       check=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    template = args.server_cmd or shlex.join([sys.executable, str(HERE / "reference_encoder.py")]) + (
+        f" --model {{model}} --backend {{backend}} --dtype {{dtype}} --port {{port}} -- {args.reference}")
+    fill = dict(model=str(model), backend="zmq_to_scheduler", dtype="float32", host=HOST, port=port)
+    if args.send_timeout:
+        os.environ["SGLANG_ENCODER_SEND_TIMEOUT"] = str(args.send_timeout)  # inherited
+    logs.mkdir(exist_ok=True)
+    server = Server([part.format(**fill) for part in shlex.split(template)], logs / "burst.server.log")
+    if not server.wait_ready(port, 120):
+        server.stop()
+        raise SystemExit(f"the server did not become healthy; see {logs / 'burst.server.log'}")
+    return server, f"http://{HOST}:{port}"
+
+
+def measure(args):
+    """Whether all arrived and nothing was wrong."""
     import sglang.srt.disaggregation.encoder.receiver  # noqa: F401  the class that frame 0 names; slow, so before the clock
     import zmq.asyncio
     if args.image:
@@ -158,7 +202,7 @@ def main():
         print(f"  {times} x {what}")
     print(f"  took {time.monotonic() - t0:.2f} s")
     print(f"{delivered} of {args.count} delivered", flush=True)
-    sys.exit(delivered != args.count or bool(wrong))
+    return delivered == args.count and not wrong
 
 
 if __name__ == "__main__":

@@ -145,6 +145,10 @@ class Server:
             except subprocess.TimeoutExpired:
                 self.proc.kill()
                 self.proc.wait()
+        try:
+            os.killpg(self.proc.pid, signal.SIGKILL)  # its own group: workers that outlived it
+        except ProcessLookupError:
+            pass
         self.log.close()
 
 
